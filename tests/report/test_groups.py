@@ -115,7 +115,7 @@ def test_what_is_said_of_a_sweep():
     bound = {**row, "selector": "h", "speed_up_low": 1.2, "speed_up_high": 2.0, "speed_up_bound": "<="}
     text = sentences.sweep([fast, slow, *same, bound], ["k"])
     assert "oort is faster in 1 and slower in 1 of 2 configurations." in text
-    assert text.endswith("In no configuration do these seeds tell random apart from a, b, c, d, e and 3 more.")
+    assert text.endswith("In no configuration do these seeds distinguish random from a, b, c, d, e and 3 more.")
 
 
 @pytest.mark.usefixtures("_no_files")

@@ -102,7 +102,7 @@ def test_a_federation_in_the_shadow(browser: Browser, tmp_path: Path) -> None:
     lines = [f"{number},{client},1,{client % 2},completed,2.5" for number in (1, 2) for client in range(12)]
     (folder / "shadow.csv").write_text("\n".join(["round,client,asked,wanted,outcome,latency", *lines, ""]))
     visit = seen(browser, write_report([read_run(folder)], tmp_path / "report", "A federation"))
-    assert f"{SHOWN} in the shadow" in visit.found[1]
+    assert f"{SHOWN} in shadow mode" in visit.found[1]
 
 
 @pytest.mark.usefixtures("_no_files")

@@ -76,9 +76,9 @@ def test_stages_that_the_model_was_chosen_from_are_listed(tmp_path):
         for run in runs()
     ]
     text = write_personal_report(more, tmp_path).read_text()
-    assert "trained anew with the combination fixed" in text
+    assert "retrained with the combination fixed" in text
     assert "0.740" in text
-    assert "trained anew" not in write_personal_report(runs(), tmp_path / "plain").read_text()
+    assert "retrained" not in write_personal_report(runs(), tmp_path / "plain").read_text()
 
 
 def test_doubt_is_said():
@@ -103,7 +103,7 @@ def test_without_baselines_the_report_does_without(tmp_path):
 def test_the_page_has_its_parts(tmp_path):
     page = write_personal_report(runs(), tmp_path, "Mine")
     text = page.read_text()
-    for words in ("What was learned", "Which combination, and how sure", "Learning curves", "Who was played"):
+    for words in ("What was learned", "Which combination, and how certain", "Learning curves", "Combinations kept"):
         assert f"<h2>{words}</h2>" in text
     assert "2+4 (poisonous)" in text
     assert "4 in 40 % and 0 %" in text

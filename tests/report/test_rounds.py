@@ -151,7 +151,7 @@ def test_what_ended_each_round():
     }
     rows = ending_rows(dataclasses.replace(run, rounds=table))
     assert [row["ended"] for row in rows] == [
-        "everybody replied", "the deadline", "enough replied", "nobody was selected",
+        "all replied", "the deadline", "enough replied", "none was selected",
     ]  # fmt: skip
     ending_chart(rows, "Rounds").to_dict()  # which Altair validates
 

@@ -121,7 +121,7 @@ def test_runs_that_know_little(tmp_path):
     page = write_report([dataclasses.replace(run, rounds=rounds, clients=clients)], tmp_path)
     text = body(page)
     assert "Nothing was evaluated." in text
-    assert "All 12 clients were available all the time." in text
+    assert "All 12 clients were always available." in text
     assert "Every client holds 5 samples." in text
     assert "Learning curves" not in text
     found = {path.stem for path in (tmp_path / "charts").iterdir()}
@@ -164,9 +164,9 @@ def row(selector="oort", **values):
         (
             {"speed_up_bound": "<=", "reached": 2},
             "oort needs at least 0.50 of random's time to 80 % (0.40 to 0.62 over 3 seeds). "
-            "oort reaches 80 % with 2 of 3 seeds only.",
+            "oort reaches 80 % with only 2 of 3 seeds.",
         ),
-        ({"speed_up_bound": "?", "reached": 1}, "oort reaches 80 % with 1 of 3 seeds only."),
+        ({"speed_up_bound": "?", "reached": 1}, "oort reaches 80 % with only 1 of 3 seeds."),
         ({"speed_up": NAN, "reached": 0}, "oort does not reach 80 % with any of 3 seeds."),
         ({"speed_up": NAN}, "oort reaches 80 % after 12 rounds and 1 min 40 s, on average over 3 seeds."),
         ({"speed_up": NAN, "seeds": 1, "reached": 0}, "oort does not reach 80 %."),
@@ -174,7 +174,7 @@ def row(selector="oort", **values):
         (
             {"speed_up_low": 0.8},
             "oort reaches 80 % in 0.50 of random's time (0.40 to 1.25 over 3 seeds). "
-            "The interval includes 1: these seeds do not tell the two apart.",
+            "The interval includes 1: these seeds do not distinguish the two.",
         ),
     ],
 )
@@ -341,7 +341,7 @@ def test_scores_that_are_known_are_not_computed_again(tmp_path, monkeypatch):
 def test_doubts_are_said_once():
     rows = [row(selector="oort"), row(selector="bsfl", speed_up_low=0.8), row(selector="tifl", speed_up_low=0.9)]
     text = sentences.speed(rows)
-    assert text.endswith("The intervals of bsfl and tifl include 1: these seeds do not tell them from random.")
+    assert text.endswith("The intervals of bsfl and tifl include 1: these seeds do not distinguish them from random.")
     assert sentences.speed(rows[:2]).endswith(
-        "The interval of bsfl includes 1: these seeds do not tell it from random."
+        "The interval of bsfl includes 1: these seeds do not distinguish it from random."
     )

@@ -1,4 +1,4 @@
-"""What all charts share: colours, one per method, the house look, and how they become pictures and pages."""
+"""What all charts share: one colour per method, the house style, and how charts become pictures and pages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from enlist.report.library import VEGA_LITE
 Row = Mapping[str, Any]
 
 PALETTE = ("#0b6e99", "#e07a1f", "#5b2a86", "#2fb574", "#7b3f00", "#b8336a", "#5a9ee1", "#b5a642")
-"""Colours that also people with any kind of colour blindness can tell apart; a test measures how well."""
+"""Colours that people with any kind of colour blindness can tell apart; a test measures this."""
 NEUTRAL = {"random": "#8d99ae", "genie": "#2b2d42"}
 DARK = dict(
     zip(
@@ -29,13 +29,13 @@ DARK = dict(
         strict=True,
     )
 )
-"""The same colours on a dark page, by those on a light one; the test measures these too."""
+"""Light-page colours -> the same on a dark page; the test measures these too."""
 DASHES = ([1, 0], [7, 3], [2, 2])
-"""Lines of methods beyond the palette's colours: the same colours again, dashed, and then dotted."""
+"""Line styles for methods beyond the palette: the same colours again, dashed, and then dotted."""
 
 
 class Look(NamedTuple):
-    """How a method looks in all charts: its colour, and which of `DASHES` its lines have.
+    """The style of a method in all charts: its colour, and which of `DASHES` its lines have.
 
     >>> Look.of(0), Look.of(8), Look.of(24) == Look.of(0)
     (Look(colour='#0b6e99', dash=0), Look(colour='#0b6e99', dash=1), True)
@@ -46,7 +46,7 @@ class Look(NamedTuple):
 
     @classmethod
     def of(cls, number: int) -> Look:
-        """The look of the method with this number; there are 24 before they repeat."""
+        """The style of the method with this number; the 24 styles then repeat."""
         return cls(PALETTE[number % len(PALETTE)], number // len(PALETTE) % len(DASHES))
 
 
@@ -55,7 +55,7 @@ _KNOWN: contextvars.ContextVar[Mapping[str, Look]] = contextvars.ContextVar("_KN
 
 @contextlib.contextmanager
 def coloured(known: Mapping[str, Look]) -> Iterator[None]:
-    """In charts that are made meanwhile, these methods look so: one look per method over many pages.
+    """Fix the styles of these methods in charts made inside, so that they are the same on many pages.
 
     >>> with coloured({"oort": Look("#123456")}):
     ...     colours(["bsfl", "oort"]).range
@@ -69,7 +69,7 @@ def coloured(known: Mapping[str, Look]) -> Iterator[None]:
 
 
 def looks(names: Sequence[str]) -> list[Look]:
-    """One look per method: random is always grey and the genie always dark, so the eye finds them.
+    """One style per method: random is always grey and the genie always dark, so that they are easy to find.
 
     >>> looks(["bsfl", "random"])
     [Look(colour='#0b6e99', dash=0), Look(colour='#8d99ae', dash=0)]
@@ -91,7 +91,7 @@ def colours(names: Sequence[str]) -> alt.Scale:
 
 
 def dashes(names: Sequence[str], legend: Any = alt.Undefined) -> dict[str, Any]:
-    """Channels of a chart's lines by `selector`, where colours alone do not tell these methods apart; else none.
+    """Dash channels for a chart's lines by `selector`, if colours alone do not tell these methods apart; else none.
 
     >>> dashes(["bsfl", "random"]), dashes([f"m{number}" for number in range(9)])["strokeDash"]["scale"]["range"][7:]
     ({}, [[1, 0], [7, 3]])
@@ -105,9 +105,9 @@ def dashes(names: Sequence[str], legend: Any = alt.Undefined) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def unchecked() -> Iterator[None]:
-    """Where charts are made, as a decorator or in a `with`: Altair checks no part of them against its schema.
+    """A decorator or `with` block in which Altair does not validate charts against its schema.
 
-    That takes a third of the time of a report, and no data can break it; tests make the charts with the checks on.
+    Validation takes a third of the time of a report, and data cannot make it fail; tests make charts with validation.
 
     >>> with unchecked():
     ...     alt.Chart("data.csv", width="wrong").width
@@ -118,9 +118,9 @@ def unchecked() -> Iterator[None]:
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """A chart in our look as Vega-Lite, its text cleaned: what every picture and page is made of.
+    """A chart in the house style as Vega-Lite, with cleaned text; all pictures and pages are made from it.
 
-    It is not validated, which takes longer than all else and is for tests.
+    It is not validated, which takes longer than everything else and is left to tests.
 
     >>> specification(alt.Chart().mark_point())["config"]["font"]
     'Helvetica Neue, Arial, sans-serif'
@@ -129,7 +129,7 @@ def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
 
 
 def styled(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
-    """The house look.
+    """Apply the house style.
 
     >>> styled(alt.Chart().mark_point()).to_dict()["config"]["font"]
     'Helvetica Neue, Arial, sans-serif'
@@ -146,7 +146,7 @@ def styled(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
 
 
 def save(chart: alt.TopLevelMixin, stem: Path, suffixes: Sequence[str] = (".png", ".svg", ".html")) -> list[Path]:
-    """Write `stem`.png, .svg and .html (interactive, and self-contained: it opens without a network).
+    """Write `stem`.png, .svg and .html (interactive and self-contained: it opens without a network).
 
     >>> import tempfile
     >>> chart = alt.Chart(alt.InlineData(values=[{"round": 1}])).mark_point().encode(x="round:Q")

@@ -1,4 +1,4 @@
-"""Charts of the devices: how fast they are, how long an update takes them, and when they are there."""
+"""Charts of the devices: how fast they are, how long an update takes, and when they are available."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POINTS = 300
 
 
 def device_rows(tables: RunTables, most: int = DOTS) -> list[dict[str, Any]]:
-    """Compute time, bandwidth, samples and expected latency of clients: all, or `most` of them drawn by lot.
+    """Compute time, bandwidth, samples and expected latency of clients: all, or `most` of them drawn at random.
 
     Clients without a positive, finite compute time and bandwidth have no place on logarithmic axes and are left out.
 
@@ -160,9 +160,9 @@ def latency_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
 
 
 def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
-    """Clients that were available at the start of each round, for each seed as its longest run met them.
+    """Clients available at the start of each round, in the longest run of each seed.
 
-    Who is there does not depend on the selector, so one run of a seed stands for all. Long runs are thinned to 300
+    Availability does not depend on the selector, so one run stands for all runs of a seed. Long runs are thinned to 300
     rounds.
 
     >>> from enlist.runs.example import example_run
@@ -183,10 +183,10 @@ def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 
 
 def availability_chart(rows: Sequence[Row], title: str, clock: str = "virtual time") -> alt.LayerChart:
-    """How many clients were there over time, a line per seed.
+    """The number of available clients over time, a line per seed.
 
     >>> from enlist.runs.example import example_run
-    >>> type(availability_chart(availability_rows([example_run()]), "Who was there")).__name__
+    >>> type(availability_chart(availability_rows([example_run()]), "Available clients")).__name__
     'LayerChart'
     """
     unit, size = time_unit(max(row["start"] for row in rows))

@@ -1,7 +1,7 @@
-"""An HTML document that opens offline, and in which nothing that comes from data is ever markup or script.
+"""An HTML document that opens offline, and in which data are never markup or script.
 
-Text is escaped. Charts are JSON in elements that browsers do not run, drawn by one fixed script; a content security
-policy allows that script and the library of charts by their digests, and nothing else: no other script, no network.
+Text is escaped. Charts are JSON in elements that browsers do not execute, drawn by one fixed script. A content security
+policy allows that script and the chart library by their digests, and nothing else: no other script, no network.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from enlist._internal.text import printable
 from enlist.report.library import library
 
 LONGEST = 240
-"""Characters of a string in a chart."""
+"""Most characters of a string in a chart."""
 CODE = {"calculate", "expr", "filter", "labelExpr", "test"}
-"""Keys of a specification whose strings are expressions, which must stay whole. None of them is made of data."""
+"""Keys of a specification whose strings are expressions, which must not be shortened. None is made from data."""
 PARAGRAPH = 20_000
-"""Characters of a piece of text on a page."""
+"""Most characters of a piece of text on a page."""
 
-# `ast` makes Vega interpret expressions instead of compiling them with `new Function`, so that the policy can do
-# without 'unsafe-eval': vl-convert's bundle of vega-embed carries vega-interpreter. A chart that fails says so.
+# `ast` makes Vega interpret expressions instead of compiling them with `new Function`, so that the policy needs no
+# 'unsafe-eval': vl-convert's bundle of vega-embed includes vega-interpreter. A chart that fails says so.
 DRAW = """
 for (const data of document.querySelectorAll('script[data-chart]')) {
   const place = document.getElementById(data.dataset.chart);
@@ -37,7 +37,7 @@ for (const data of document.querySelectorAll('script[data-chart]')) {
   });
 }
 """
-# Columns of numbers go by value, the largest first; others by their text. What is not known is at the end.
+# Columns of numbers are sorted by value, largest first; others by their text. Unknown values come last.
 SORT = r"""
 for (const table of document.querySelectorAll('table.sortable')) {
   table.tHead.addEventListener('click', event => {
@@ -57,7 +57,7 @@ for (const table of document.querySelectorAll('table.sortable')) {
   });
 }
 """
-# Vega writes styles into the page while it draws, which is why inline styles are allowed; they reach no network either.
+# Inline styles are allowed because Vega writes styles into the page while drawing; they do not reach a network either.
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
     "form-action 'none'"
@@ -67,9 +67,9 @@ POLICY = (
 def document(
     title: str, style: str, body: str, charts: Sequence[Mapping[str, Any]] = (), sortable: bool = False
 ) -> str:
-    """A whole page. `body` is HTML; the chart number 3 (from 0) goes into its element with the id "chart3".
+    """A whole page. `body` is HTML; chart number 3 (from 0) goes into its element with the id "chart3".
 
-    With `sortable`, headings of tables of the class "sortable" can be clicked.
+    With `sortable`, a click on a heading sorts tables of the class "sortable".
 
     >>> page = document("<One>", "", "<p>a</p>")
     >>> page.count("<script"), "<title>&lt;One&gt;</title>" in page, "script-src 'none'" in page
@@ -90,7 +90,7 @@ def document(
 
 
 def escaped(text: str) -> str:
-    """Text for a page: nothing in it is markup, and control characters are written out.
+    """Text for a page: without markup, and with escaped control characters.
 
     >>> escaped("</SCRIPT><b>\\x07 & co")
     '&lt;/SCRIPT&gt;&lt;b&gt;\\\\x07 &amp; co'
@@ -99,20 +99,20 @@ def escaped(text: str) -> str:
 
 
 def embedded(value: Any) -> str:
-    """JSON that can stand inside a script element: no character of it can end the element or begin a comment.
+    """JSON for a script element: no character of it can end the element or begin a comment.
 
     >>> embedded({"name": "</SCRIPT><!-- &", "value": float("nan")})
     '{"name": "\\\\u003c/SCRIPT\\\\u003e\\\\u003c!-- \\\\u0026", "value": null}'
     """
-    # json.dumps writes all that is not ASCII as escapes, the separators U+2028 and U+2029 among it.
+    # json.dumps escapes everything that is not ASCII, including the separators U+2028 and U+2029.
     content = json.dumps(cleaned(value), allow_nan=False)
     return content.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def cleaned(value: Any, most: int | None = LONGEST) -> Any:
-    """A chart's specification whose strings can be shown and whose numbers JSON knows: NaN and infinity become null.
+    """A chart's specification with printable strings and valid JSON numbers: NaN and infinity become null.
 
-    The renderer of pictures ends the whole process at a control character, and Vega's parser fails at U+2028.
+    A control character makes the picture renderer end the whole process, and Vega's parser fails at U+2028.
 
     >>> cleaned({"values": [{"name": "ring\\x07", "at": float("inf")}]})
     {'values': [{'name': 'ring\\\\x07', 'at': None}]}
@@ -128,5 +128,5 @@ def cleaned(value: Any, most: int | None = LONGEST) -> Any:
 
 @functools.cache
 def _digest(script: str) -> str:
-    """How a policy names an inline script."""
+    """The source expression of an inline script in a policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

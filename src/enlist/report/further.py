@@ -1,4 +1,4 @@
-"""Sections about what only some runs measure: the accuracies of clients, and metrics of the user's own."""
+"""Sections on what only some runs measure: accuracies of clients, and the user's own metrics."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from enlist.runs.tables import RunTables
 Charts = dict[str, alt.TopLevelMixin]
 TITLES = ("Mean accuracy of clients", "Accuracy of the worst tenth of clients", "Spread of clients' accuracies")
 MEANING = (
-    "Each client keeps a share of its samples for testing (data.client_test), so that its accuracy is that of the "
+    "Each client keeps a share of its samples for testing (data.client_test), so its accuracy is that of the "
     "model on data like its own. The worst tenth is the mean of the lowest tenth of all clients, the spread their "
     "standard deviation."
 )
 
 
 def further_sections(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
-    """A section on accuracies of clients and one on metrics of the user's, where runs have them.
+    """A section on accuracies of clients and one on the user's own metrics, if runs have them.
 
     >>> from enlist.runs.example import example_run
     >>> further_sections([example_run()])

@@ -16,20 +16,20 @@ from enlist.runs.printing import short_names, time_unit, titled, written
 from enlist.runs.scores import measure
 
 SERIES = 5
-"""Methods in a panel at most."""
+"""Most methods in a panel."""
 PANELS = 12
-"""Panels of a chart at most."""
+"""Most panels of a chart."""
 POINTS = 80
-"""Of a curve: a panel is small."""
+"""Points of a curve; few, because a panel is small."""
 WIDTHS = {1: 430, 2: 400, 3: 270, 4: 200}
 """Panels in a row -> width of one."""
 HEIGHT = 180
 APART = 4.0
-"""If the longest group lasts this many times as long as the shortest, each panel has a time axis of its own."""
+"""If the longest group lasts this many times as long as the shortest, each panel has its own time axis."""
 
 
 def measured(rows: Sequence[Row]) -> str:
-    """What all rows are measured by, or "figure" if that differs.
+    """The measure of all rows, or "figure" if they differ.
 
     >>> measured([{"measure": "accuracy"}, {"measure": "loss"}])
     'figure'
@@ -39,7 +39,7 @@ def measured(rows: Sequence[Row]) -> str:
 
 
 def baseline_of(rows: Sequence[Row]) -> str:
-    """The method that others are compared with, as rows name it.
+    """The name of the baseline in these rows.
 
     >>> baseline_of([{"baseline": ""}, {"baseline": "random"}])
     'random'
@@ -48,7 +48,7 @@ def baseline_of(rows: Sequence[Row]) -> str:
 
 
 def shown_methods(rows: Sequence[Row]) -> list[str]:
-    """Who is drawn: all if they are few, otherwise the baseline and those that end best on average.
+    """The methods to draw: all if they are few, otherwise the baseline and the best final figures on average.
 
     >>> rows = [{"selector": f"s{i}", "final": i / 10, "measure": "accuracy", "baseline": "s0"} for i in range(7)]
     >>> shown_methods(rows)
@@ -72,7 +72,7 @@ def group_curves(
 ) -> alt.TopLevelMixin | None:
     """A panel per group with a line per method and its 95 % band over seeds; None if nothing was evaluated.
 
-    `rows` are those of `group_rows`: they have the targets.
+    `rows` are those of `group_rows`, which have the targets.
 
     >>> from enlist.runs.example import example_run
     >>> from enlist.runs.groups import group_rows, grouped
@@ -92,7 +92,7 @@ def group_curves(
         return None
     unit, size = time_unit(max(row["at"] for row in values)) if along == "time" else ("", 1.0)
     by, means = measured(rows), [float(row["mean"]) for row in values]
-    room = 0.25 * (max(means) - min(means))  # bands of a few seeds are wide, and are cut
+    room = 0.25 * (max(means) - min(means))  # bands over few seeds are wide, so they are cut
     least, most = min(row["low"] for row in values), max(row["high"] for row in values)
     bounds = [max(least, min(means) - room), min(most, max(means) + room)]
     bounds += [row["target"] for row in values if math.isfinite(row["target"])]
@@ -124,10 +124,10 @@ def group_curves(
 
 
 def trend_chart(groups: Sequence[Group], rows: Sequence[Row], score: str, title: str) -> alt.TopLevelMixin | None:
-    """A score with its 95 % interval over the values of a key, a colour per method; None if nobody has it.
+    """A score with its 95 % interval over the values of a key, a colour per method; None if no method has it.
 
-    If the groups are a grid of two or more keys, the key with most values is the axis, and there is a panel for the
-    values of the others; otherwise every group has its place on the axis.
+    If the groups are a grid of two or more keys, the key with the most values is the axis, and there is a panel for
+    each combination of the others; otherwise every group has its place on the axis.
 
     >>> from enlist.runs.example import example_run
     >>> from enlist.runs.groups import group_rows, grouped
@@ -186,7 +186,7 @@ def trend_chart(groups: Sequence[Group], rows: Sequence[Row], score: str, title:
 
 
 def _axes(groups: Sequence[Group]) -> tuple[str | None, list[str]]:
-    """The key along the axis and the keys of the panels; none where the groups are no grid, or it is too large."""
+    """The key of the axis and the keys of the panels; none if the groups are not a grid, or it is too large."""
     levels = {key: len({written(group.values[key]) for group in groups}) for key in groups[0].values}
     if math.prod(levels.values()) != len(groups):
         return None, []
@@ -196,7 +196,7 @@ def _axes(groups: Sequence[Group]) -> tuple[str | None, list[str]]:
 
 
 def _score_axis(values: Sequence[Row], score: str, by: str) -> tuple[alt.Scale, alt.Axis]:
-    """Where the axis begins and ends: a few seeds can make intervals very wide, and these are cut."""
+    """The range of the axis: intervals over few seeds can be very wide, so they are cut."""
     inner = [float(row["mean"]) for row in values]
     outer = [float(row[name]) for row in values for name in ("low", "high")]
     if score == "speed_up":
@@ -223,7 +223,7 @@ def _titles(groups: Sequence[Group]) -> list[str]:
 
 
 def _across(groups: Sequence[Group]) -> int:
-    """Panels in a row: in a small grid, the values of the last key."""
+    """The number of panels in a row: in a small grid, the number of values of the last key."""
     last = len({written(list(group.values.values())[-1]) for group in groups})
     grid = 1 < last <= 4 and len(groups) % last == 0 and len(groups[0].values) > 1
     return last if grid else min(len(groups), 3)
@@ -237,7 +237,7 @@ def _faceted(
     title: str,
     least: int = 0,
 ) -> alt.TopLevelMixin:
-    """One chart, or small multiples if there are several panels; one panel is at least so wide."""
+    """One chart, or small multiples if there are several panels; a single panel has at least this width."""
     data = alt.InlineData(values=list(values))
     width = min(max(WIDTHS[across], least), 2 * WIDTHS[1]) if len(panels) == 1 else WIDTHS[across]
     if len(panels) == 1:

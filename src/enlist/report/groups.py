@@ -18,7 +18,7 @@ from enlist.runs.groups import Group, group_rows
 from enlist.runs.printing import comparison_table, short_names
 
 EXPENDABLE = ("round time", "seen", "Jain", " sent")
-"""Columns of a comparison that scores.json has, and the page has no room for."""
+"""Columns of a comparison that are in scores.json, but not on the page."""
 
 
 @unchecked()
@@ -30,7 +30,7 @@ def write_groups(
     window: int = 1,
     baseline: str | None = None,
 ) -> Path:
-    """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
+    """Write the page, and next to it charts/ (PNG and SVG) and scores.json; returns the page's path.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run
@@ -76,14 +76,14 @@ def _results(groups: Sequence[Group], rows: Sequence[Row], window: int) -> Secti
     notes = [
         sentences.unfinished([run for group in groups for run in group.runs]),
         f"{'; '.join(names)}." if names else "",
-        "If no target was set, it is what the baseline reached at least in the end with the same values."
+        "If no target was set, it is what the baseline with the same values always reached in the end."
         if several
         else "",
         f"A target counts as reached when {reached}, without interpolation." if targets else "",
         "± is half a 95 % interval over seeds (Student's t), brackets hold one; the final figure is the mean of the "
         "last three evaluations. The speed-up is over the baseline with the same values, paired by seed: the geometric "
         "mean of ratios of times, Student's t on logarithms. ≥ and ≤ mark bounds: a run that never reached the target "
-        "counts with its total time, and (2/3) says that two of three seeds reached it. scores.json holds more.",
+        "counts with its total time, and (2/3) means that two of three seeds reached it. scores.json holds more.",
     ]
     lines = [[line[index] for index in kept] for line in table]
     return Section("Results", text=sentences.sweep(rows, keys), table=lines, note=" ".join(filter(None, notes)))
@@ -102,12 +102,12 @@ def _sections(groups: Sequence[Group], rows: Sequence[Row], charts: dict[str, al
     if "final" in charts:
         text = "Dots are means over seeds, lines through them their 95 % intervals"
         bounds = any(row.get("speed_up_bound") in (">=", "<=") for row in rows)
-        text += "; a triangle is a bound, and points to where the speed-up is." if bounds else "."
+        text += "; a triangle is a bound, and points towards the speed-up." if bounds else "."
         own = [charts[name] for name in ("final", "speed-up") if name in charts]
         found.append(Section("What the values change", text, charts=own, note=" ".join(notes[:1])))
     if "time" in charts:
         text = "Lines are means over seeds, bands their 95 % intervals; a target is dashed."
-        text += " Virtual time is what rounds take on the simulated devices." if clock == "virtual time" else ""
+        text += " Virtual time is the time of rounds on the simulated devices." if clock == "virtual time" else ""
         own = [charts["time"], charts["rounds"]]
         found.append(Section("Learning curves", text, charts=own, note=" ".join(notes)))
     return found

@@ -1,7 +1,7 @@
-"""The chart kit: lines with bands, dots with intervals, histograms, tiles and cells with numbers, once for all charts.
+"""The chart kit: lines with bands, dots with intervals, histograms, tiles and cells with numbers, shared by all charts.
 
-Functions take a chart with its data and what is particular to it, and return marks that look alike everywhere. Rows of
-a line with a band, and of a dot with an interval, hold `mean`, `low` and `high`.
+Functions take a chart with its data and its specifics, and return marks that look the same everywhere. Rows for a line
+with a band, and for a dot with an interval, hold `mean`, `low` and `high`.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Channel = TypeVar("Channel", alt.X, alt.Y, alt.X | alt.Y)
 WIDTH, HEIGHT = 430, 290
 ANY = (-math.inf, math.inf)
 CROWD = 8
-"""Lines in one chart beyond which bands would hide each other: then only those that are singled out have theirs."""
+"""With more lines than this, bands would hide each other: then only highlighted lines have one."""
 TARGET: dict[str, Any] = {"strokeDash": [5, 4], "color": "#555", "strokeWidth": 1.2}
 """The line of a target, dashed."""
 REFERENCE: dict[str, Any] = {"strokeDash": [4, 3], "color": "#999"}
-"""The line of no difference, or of what else values are held against."""
+"""The line of no difference, or of another reference value."""
 NUMBER = ".6~g"
-"""How an axis writes numbers; without the precision, Vega takes that of its steps, and 50 becomes 5e+1."""
+"""Number format of an axis; without the precision, Vega uses that of the steps, and 50 becomes 5e+1."""
 BLUE, ORANGE, BROWN = "#0b6e99", "#e07a1f", "#b85c0a"
 
 
 def summarised(values: Sequence[float], limits: tuple[float, float] = ANY) -> dict[str, float]:
-    """Mean and 95 % interval over seeds as columns of a row, cut to what is possible; of one seed, an empty interval.
+    """Mean and 95 % interval over seeds as columns of a row, cut to `possible` values; one seed has an empty interval.
 
     >>> summarised([0.9, 1.0, 0.8], (0.0, 1.0))["high"], summarised([0.5])
     (1.0, {'mean': 0.5, 'low': 0.5, 'high': 0.5})
@@ -46,14 +46,14 @@ def summarised(values: Sequence[float], limits: tuple[float, float] = ANY) -> di
 
 
 def domain(values: Sequence[float], limits: tuple[float, float] = ANY, zero: bool = False) -> list[float]:
-    """Where an axis begins and ends: a little beyond the values, at 0 if `zero`, and nowhere that is impossible.
+    """The range of an axis: a little beyond the values, from 0 if `zero`, and within what is possible.
 
     >>> domain([0.5, 1.0], (0.0, 1.0)), domain([2.0, 3.0], zero=True)
     ([0.475, 1.0], [0.0, 3.05])
     """
     known = [float(value) for value in values if math.isfinite(value)] or [0.0]
     low, high = min(known), max(known)
-    # Values that differ by rounding only are alike; an axis of that length would have no end.
+    # Values that differ only by rounding count as equal; an axis between them would be degenerate.
     margin = 0.05 * (high - low) if high - low > 1e-9 * max(abs(low), abs(high)) else 0.05
     least, most = max(low - margin, limits[0]), max(min(high + margin, limits[1]), high)
     return [min(least, 0.0) if zero else least, most]
@@ -72,7 +72,7 @@ def cut(rows: Sequence[Row], bounds: Sequence[float]) -> list[dict[str, Any]]:
 
 
 def legend_choice(field: str) -> alt.Parameter:
-    """A click on the legend singles out one value of a field.
+    """A click on the legend highlights one value of a field.
 
     >>> legend_choice("selector").param.bind
     'legend'
@@ -98,13 +98,13 @@ def band_layers(
     y : alt.Y
         Title, scale and axis of the values; its field is replaced.
     tooltip : sequence
-        What a point of the line tells.
+        The tooltip of a point.
     choice : alt.Parameter, optional
-        Singles out lines; the caller adds it to one chart.
+        Highlights lines; the caller adds it to one chart.
     band : bool, default True
-        Whether there are bands.
+        Whether to draw bands.
     crowded : bool, default False
-        Whether a line has its band only while it is singled out.
+        Whether a line has its band only while highlighted.
     **line
         Further properties of the line, such as `interpolate`.
 
@@ -139,9 +139,9 @@ def band_chart(
     height: int = HEIGHT,
     **line: Any,
 ) -> alt.LayerChart:
-    """One chart of lines with bands, told apart by the field of `colour`; the legend singles out lines.
+    """One chart of lines with bands, distinguished by the field of `colour`; the legend highlights lines.
 
-    `over` are further marks, such as a target. No row needs a band: without any, none is drawn.
+    `over` are further marks, such as a target. If no row has a band, none is drawn.
 
     >>> rows = [{"series": "ucb", "at": 1, "mean": 0.5, "low": 0.4, "high": 0.6}]
     >>> chart = band_chart(rows, "AUC", alt.X("at:Q"), alt.Y("mean:Q"), alt.Color("series:N"), ["mean:Q"])
@@ -174,7 +174,7 @@ def interval_layers(base: alt.Chart, values: alt.X | alt.Y, tooltip: Sequence[An
 def histogram(
     rows: Sequence[Row], title: str, x: alt.X, median: float, text: str, unit: str, height: int = HEIGHT
 ) -> alt.LayerChart:
-    """Bars of `clients` between `from` and `to`, whose `span` a tooltip tells, with the median marked and written.
+    """Bars of `clients` between `from` and `to`, with `span` as the tooltip, and the median marked and labelled.
 
     >>> rows = [{"from": 0.0, "to": 5.0, "clients": 3, "span": "0 to 4"}]
     >>> len(histogram(rows, "Sizes", alt.X("from:Q"), 2.0, "median 2", "samples").layer)
@@ -207,7 +207,7 @@ def tile_layer(
     width: int,
     title: str = "",
 ) -> alt.Chart:
-    """A tile for each of `places` of the field `x` and each line of `y`; of many places, only some are labelled.
+    """A tile for each of `places` of the field `x` and each line of `y`; if many, only some places are labelled.
 
     >>> colour, y = alt.Color("arm:N"), alt.Y("seed:N")
     >>> tile_layer(alt.Chart(), [1, 2, 3], "round", y, colour, [], 430).encoding.x["axis"]["values"]
@@ -221,7 +221,7 @@ def tile_layer(
 
 
 def labelled(places: Sequence[Any], width: int) -> list[Any]:
-    """Those of the sorted places that get a label: all, or the first and round numbers after it.
+    """The sorted places that get a label: all, or the first one and round numbers after it.
 
     >>> labelled(range(1, 41), 430)
     [1, 5, 10, 15, 20, 25, 30, 35, 40]
@@ -233,7 +233,7 @@ def labelled(places: Sequence[Any], width: int) -> list[Any]:
 
 
 def cell_layers(base: alt.Chart, colour: alt.Color, text: str, light: str, size: int = 11) -> list[alt.Chart]:
-    """Coloured cells with `text` in them, which is white where the Vega expression `light` is false.
+    """Coloured cells containing `text`, which is white where the Vega expression `light` is false.
 
     >>> [layer.mark.type for layer in cell_layers(alt.Chart(), alt.Color("share:Q"), "text:N", "datum.share < 0.4")]
     ['rect', 'text']
@@ -255,7 +255,7 @@ def target_layers(value: float, text: str) -> list[alt.Chart]:
 
 
 def evenly(count: int, most: int) -> IntArray:
-    """At most so many of the first `count` positions, evenly, with the first and the last.
+    """At most `most` of the first `count` positions, evenly spaced, including the first and the last.
 
     >>> evenly(5, 3).tolist()
     [0, 2, 4]

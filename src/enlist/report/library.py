@@ -1,7 +1,7 @@
-"""The script that draws charts in a page: Vega, Vega-Lite and vega-embed in one file, kept between commands.
+"""The script that draws charts in a page: Vega, Vega-Lite and vega-embed in one file, cached between commands.
 
-vl-convert needs three seconds to bundle it, and gives the same text every time. It is kept in the user's state folder,
-to which nobody else may write, under the versions it was made of. A damaged file is made anew.
+vl-convert needs three seconds to bundle it, and always gives the same text. It is cached in the user's state folder,
+to which no one else may write, under the versions that it was made from. A damaged file is replaced.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ NAME = f"charts-{VEGA_LITE}-{vl_convert.__version__}.js"  # type: ignore[attr-de
 
 @functools.cache
 def library() -> str:
-    """Vega, Vega-Lite and vega-embed in one script; what would end its element early is written another way.
+    """Vega, Vega-Lite and vega-embed in one script; text that would end its element early is escaped.
 
     >>> "vegaEmbed" in library()
     True
     """
-    with contextlib.suppress(OSError, RuntimeError):  # a home that cannot be found or read
+    with contextlib.suppress(OSError, RuntimeError):  # a home folder that cannot be found or read
         if kept := _kept(state_folder()):
             return kept
     bundle = str(vl_convert.javascript_bundle(vl_version=VEGA_LITE))  # type: ignore[call-arg]
     script = re.sub(r"<(?=/script|!--)", r"\\x3c", bundle.replace("\r\n", "\n"), flags=re.IGNORECASE)
-    with contextlib.suppress(OSError, RuntimeError, EnlistError):  # or written to: then it is made every time
+    with contextlib.suppress(OSError, RuntimeError, EnlistError):  # or written: then the script is made every time
         _keep(state_folder(), script)
     return script
 
 
 def _kept(folder: Path) -> str:
-    """The script that an earlier command kept here; nothing if there is none, or if it may not be ours."""
+    """The script cached by an earlier command; None if there is none, or if it may not be ours."""
     path = folder / NAME
     try:
         check_private(folder, stat.S_ISDIR, 0o022)
@@ -56,7 +56,7 @@ def _kept(folder: Path) -> str:
 
 
 def _keep(folder: Path, script: str) -> None:
-    """Keep the script, and nothing of other versions."""
+    """Cache the script, and remove those of other versions."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     check_private(folder, stat.S_ISDIR, 0o022)
     storage.replace(folder / NAME, f"{_digest(script)}\n{script}".encode())

@@ -1,4 +1,4 @@
-"""How runs were made, for the end of a page: command, date and versions, and the configuration, its own keys first."""
+"""How runs were made, for the end of a page: command, date, versions and configuration, non-default keys first."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from enlist.runs.tables import RunTables
 
 Rows = list[list[str]]
 OWN = ("seed", "selector")
-"""Keys that runs of a comparison differ in, which the page tells elsewhere."""
+"""Keys in which runs of a comparison differ, which are elsewhere on the page."""
 LONGEST = 300
-"""Characters of a value."""
+"""Most characters of a value."""
 
 
 def made_section(runs: Sequence[RunTables]) -> Section:
-    """A section that says how runs were made; it depends on their folders alone, or without them on this process.
+    """A section on how runs were made, taken from their folders, or without folders from this process.
 
     >>> from enlist.runs.example import example_run
     >>> section = made_section([example_run()])
@@ -33,14 +33,14 @@ def made_section(runs: Sequence[RunTables]) -> Section:
     own = {key for each in about for key in each["changed"]}
     rows = [[key, _values(settings, key)] for key in keys]
     table = [["what", "value"], *_facts(about), *(row for row in rows if row[0] in own)]
-    text = "Keys of the configuration that are not at their defaults are listed here." if own else ""
+    text = "Keys of the configuration with values other than the defaults are listed here." if own else ""
     folded = [["key", "value"], *(row for row in rows if row[0] not in own)]
     title = "The rest of the configuration" if own else "The configuration"
     return Section("How this was made", text, table, folded=folded, folded_title=title)
 
 
 def _about(run: RunTables) -> dict[str, Any]:
-    """What environment.json says; whatever of it is no use is left out."""
+    """The content of environment.json, without unusable entries."""
     found: Any = environment() if run.folder is None else None
     if run.folder is not None:
         try:

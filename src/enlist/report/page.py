@@ -62,11 +62,11 @@ class Section:
     charts: Sequence[alt.TopLevelMixin | Mapping[str, Any]] = ()
     note: str = ""
     sortable: bool = False
-    """Whether a click on a heading of the table sorts it."""
+    """Whether a click on a heading sorts the table."""
     worded: bool = False
     """Whether the last column of such a table holds sentences."""
     folded: Sequence[Sequence[str]] = ()
-    """A further table, which a reader unfolds; both then hold facts, which are text, rather than figures."""
+    """A further, folded table; both tables then hold text rather than figures."""
     folded_title: str = "More"
 
 
@@ -94,10 +94,10 @@ def publish(
     scores: Any = None,
     only_png: Mapping[str, alt.TopLevelMixin] | None = None,
 ) -> Path:
-    r"""Write a report: the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
+    r"""Write a report: the page, and next to it charts/ (PNG and SVG) and scores.json; returns the page's path.
 
-    `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Files of an
-    earlier report are replaced.
+    `place` is a folder, in which the page is named report.html, or the path of the page itself, ending in .html. Files
+    of an earlier report are replaced.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -122,7 +122,7 @@ def publish(
 
 
 def _plain(value: Any) -> Any:
-    """JSON knows no NaN."""
+    """JSON has no NaN."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

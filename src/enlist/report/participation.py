@@ -1,4 +1,4 @@
-"""Charts of who took part: over rounds, with which outcome, and how evenly."""
+"""Charts of participation: over rounds, by outcome, and how even it is."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from enlist.runs.scores import OUTCOMES, requests, times_completed
 from enlist.runs.tables import RunTables
 
 MOST_BINS, LEAST_BINS = 48, 16
-PER_CELL = 4  # cells with fewer requests than that on average show luck rather than preference
+PER_CELL = 4  # cells with fewer requests on average show chance rather than preference
 HEAT = ("#f4f7f9", "#c6dfe9", "#7fbad0", "#2f86a8", "#0b5675", "#062c3d")
 FIFTHS = [0, 0.2, 0.4, 0.6, 0.8, 1]
 OUTCOME_COLOURS = {"completed": "#2a9d5c", "late": "#f2b84b", "dropped": "#a3acb9", "failed": "#c8443d"}
@@ -25,11 +25,11 @@ ORDERS = {"speed": ("expected_latency", "fastest", "slowest"), "size": ("num_exa
 
 
 def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict[str, Any]]:
-    """How often clients were asked, as a share of the rounds: cells of client x round, means over seeds.
+    """How often clients were selected, as a share of the rounds: cells of client x round, means over seeds.
 
-    Clients are ranked by expected latency (`order` is 'speed', the fastest are first) or by samples ('size'), which is
-    also how those of different seeds are put side by side. There are up to 48 rows and columns of cells, fewer if there
-    are few requests to count.
+    Clients are ranked by expected latency (`order` is 'speed', fastest first) or by samples ('size'); clients of
+    different seeds are averaged by rank. There are up to 48 rows and columns of cells, fewer if there are few requests
+    to count.
 
     >>> from enlist.runs.example import example_run
     >>> rows = selection_rows([example_run()])
@@ -50,7 +50,7 @@ def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict
             rank[np.argsort(run.clients[column], kind="stable")] = np.arange(run.count)
             who = rank * down // run.count
             when = np.arange(len(run.rounds["round"])) * across // longest
-            # A late update that arrived was counted in the round that asked for it.
+            # A late update that arrived was counted in the round that selected its client.
             first = requests(run)
             number = np.searchsorted(run.rounds["round"], first // run.count)
             known = number < len(when)
@@ -91,7 +91,7 @@ def _range(name: str, count: int, bins: int) -> str:
 
 
 def _lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """The cells of each client of a selector in one row, as lists: a fifth of the bytes."""
+    """The cells of each client of a selector in one row, as lists, which takes a fifth of the bytes."""
     found: dict[tuple[str, int], dict[str, Any]] = {}
     for row in rows:
         key = (row["selector"], row["client"])
@@ -102,7 +102,7 @@ def _lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most: float | None = None) -> alt.FacetChart:
-    """A heat map of client x round for each selector, all on one scale of colours from 0 to `most`, or to the largest.
+    """A heat map of client x round for each selector, on a common colour scale from 0 to `most`, or to the maximum.
 
     >>> from enlist.runs.example import example_run
     >>> type(selection_chart(selection_rows([example_run()]), "Who was selected")).__name__
@@ -202,7 +202,7 @@ def outcome_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 
 
 def outcome_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
-    """A bar per selector, divided by outcome; parts that are wide enough carry their share.
+    """A bar per selector, divided by outcome; parts that are wide enough are labelled with their share.
 
     >>> from enlist.runs.example import example_run
     >>> type(outcome_chart(outcome_rows([example_run()]), "Outcomes")).__name__
@@ -249,8 +249,8 @@ def outcome_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
 def evenness_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     """Merged updates per client, from the most to the least active, and the Lorenz curve; means over seeds.
 
-    `rank` is the share of clients, `times` the updates of the client at that rank, and `held` the share of all updates
-    that come from the least active `rank` of the clients.
+    `rank` is the share of clients, `times` the number of updates of the client at that rank, and `held` the share of
+    all updates from the least active `rank` of the clients.
 
     >>> from enlist.runs.example import example_run
     >>> rows = evenness_rows([example_run()])
@@ -275,7 +275,7 @@ def evenness_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 
 
 def activity_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
-    """Updates per client, sorted: a flat line is an even load, a cliff is a few favourites.
+    """Updates per client, sorted: a flat line is an even load, a steep one means a few favourites.
 
     >>> from enlist.runs.example import example_run
     >>> type(activity_chart(evenness_rows([example_run()]), "Updates per client")).__name__

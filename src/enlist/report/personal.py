@@ -1,4 +1,4 @@
-"""The report of personalised learning: which combination was learned, how surely, what it gained and what it cost."""
+"""The report of personalised learning: the combination learned, its certainty, its gains and its costs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Charts = dict[str, alt.TopLevelMixin]
 NAMES = {"auc": "AUC", "accuracy": "accuracy", "loss": "loss"}
 STAGES = {
     "personalised": "of these: as it was while combinations were chosen",
-    "retrained": "of these: trained anew with the combination fixed",
+    "retrained": "of these: retrained with the combination fixed",
     "fine_tuned": "of these: fine-tuned on the target's samples",
 }
 MOST_ARMS = 15
@@ -51,10 +51,10 @@ CLEAR = 0.95
 def write_personal_report(
     runs: Sequence[PersonalTables], place: Path | str, title: str = "Personalised learning"
 ) -> Path:
-    """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
+    """Write the page, and next to it charts/ (PNG and SVG) and scores.json; returns the page's path.
 
-    `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Runs without a
-    single finished round are left out.
+    `place` is a folder, in which the page is named report.html, or the path of the page itself, ending in .html. Runs
+    without a finished round are left out.
 
     >>> import tempfile
     >>> from enlist.runs.personal_example import example_personal
@@ -72,11 +72,11 @@ def write_personal_report(
 
 
 def personal_sections(runs: Sequence[PersonalTables]) -> list[tuple[Section, Charts]]:
-    """The sections of the page, with the charts in them.
+    """The sections of the page, with their charts.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> [section.heading for section, _ in personal_sections([example_personal()])][:2]
-    ['What was learned', 'Which combination, and how sure']
+    ['What was learned', 'Which combination, and how certain']
     """
     targets = by_target(runs)
     if not targets:
@@ -94,7 +94,7 @@ def personal_sections(runs: Sequence[PersonalTables]) -> list[tuple[Section, Cha
 
 
 def _stems(targets: Sequence[str]) -> dict[str, str]:
-    """How the names of each target's charts begin."""
+    """The prefix of the names of a target's charts."""
     return {target: f"{place_name(place, target)}-" if len(targets) > 1 else "" for place, target in enumerate(targets)}
 
 
@@ -111,7 +111,7 @@ def by_target(runs: Sequence[PersonalTables]) -> dict[str, list[PersonalTables]]
 
 
 def personal_table(runs: Sequence[PersonalTables]) -> list[list[str]]:
-    """Header and one line for each target: what was learned, how surely, the gains with 95 % intervals, and the cost.
+    """Header and one line per target: what was learned, its certainty, gains with 95 % intervals, and the cost.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> for line in personal_table([example_personal(seed) for seed in range(3)]):
@@ -142,7 +142,7 @@ def personal_table(runs: Sequence[PersonalTables]) -> list[list[str]]:
 
 
 def learned(runs: Sequence[PersonalTables]) -> dict[str, Any]:
-    """The scores of the combination that most seeds of one target name, the more probable one of equals.
+    """The scores of the combination that most seeds of a target learned; among equals, the more probable one.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> learned([example_personal(seed) for seed in range(3)])["arm"]
@@ -171,7 +171,7 @@ def lead(runs: Sequence[PersonalTables]) -> str:
 
 
 def verdict(runs: Sequence[PersonalTables]) -> str:
-    """What was learned for one target, how surely, what it gained and what it cost, in sentences that are computed.
+    """Computed sentences on what was learned for one target, its certainty, its gains and its cost.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> verdict([example_personal(seed) for seed in range(3)])
@@ -202,7 +202,7 @@ def _against(gain: Summary, reference: str, metric: str) -> str:
     size = _signed(abs(gain.mean), metric).removeprefix("+") + (" points" if metric == "accuracy" else "")
     span = f"95 % interval {_span(gain.low, gain.high, metric)}"
     if math.isnan(gain.low):
-        return f"{size} {'better' if gain.mean >= 0 else 'worse'} than {reference}, which is no more than one seed"
+        return f"{size} {'better' if gain.mean >= 0 else 'worse'} than {reference}, based on only one seed"
     if gain.low > 0:
         return f"{size} better than {reference}, {span}"
     if gain.high < 0:
@@ -212,7 +212,7 @@ def _against(gain: Summary, reference: str, metric: str) -> str:
 
 def _overview(targets: Mapping[str, Sequence[PersonalTables]]) -> Section:
     table = personal_table([run for own in targets.values() for run in own])
-    text = "Each worker was the target in turn. What was learned for each:"
+    text = "Each worker was the target in turn. The results:"
     return Section("All targets", text, table, note=_note(next(iter(targets.values()))))
 
 
@@ -238,8 +238,8 @@ def _result(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
 
 
 def _note(runs: Sequence[PersonalTables]) -> str:
-    note = "Models are chosen by the target's validation samples and reported on its test samples."
-    note += " Gains are in points of percent." if runs[0].metric == "accuracy" else ""
+    note = "Models are chosen on the target's validation samples and reported on its test samples."
+    note += " Gains are in percentage points." if runs[0].metric == "accuracy" else ""
     if len(runs) > 1:
         return note + f" Intervals are 95 % over {len(runs)} seeds (Student's t); gains are paired by seed."
     if any(name in (runs[0].result or {}) for name in BASELINES):
@@ -271,10 +271,10 @@ def _combination(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
         )
     text = (
         "An increase is the validation score of the aggregate minus that of the target's own model of the same round. "
-        "The probability of being the best combination comes from all increases that were credited."
+        "The probability of being the best combination is computed from all credited increases."
     )
     note = "" if len(scores) <= MOST_ARMS else f"The table shows {MOST_ARMS} of {len(scores)} combinations."
-    return Section("Which combination, and how sure", text, table, list(charts.values()), note), charts
+    return Section("Which combination, and how certain", text, table, list(charts.values()), note), charts
 
 
 def _learning(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
@@ -301,14 +301,14 @@ def _partners(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
         "journey": journey_chart(rows, "Scores by the combination kept", up, colours, possible(runs)),
         "partners": partner_chart(runs, "Partners, early and late"),
     }
-    text = "In a round in which all combinations are tried, the one kept is the one whose model is trained further."
+    text = "In a round that tries all combinations, the kept one is the one whose model is trained further."
     bad = [row for row in partner_scores(runs) if row["poison"]]
     if bad:
         words = [f"{row['worker']} in {percent(row['early'])} and {percent(row['late'])}" for row in bad]
-        text += " Poisonous workers were in the combination kept in these shares of early and late rounds: "
+        text += " Poisonous workers were in the kept combination in these shares of early and late rounds: "
         text += f"{'; '.join(words)}."
     note = "Early is the first third of the rounds, late the last third."
-    return Section("Who was played", text, charts=list(charts.values()), note=note), charts
+    return Section("Combinations kept", text, charts=list(charts.values()), note=note), charts
 
 
 def _scores(runs: Sequence[PersonalTables]) -> dict[str, Any]:
@@ -325,12 +325,12 @@ def _metric(runs: Sequence[PersonalTables]) -> str:
 
 
 def _level(value: float, metric: str) -> str:
-    """A score: an accuracy in percent, others as they are."""
+    """Format a score: accuracies in percent, others as they are."""
     return percent(value, 1) if metric == "accuracy" else f"{value:.3f}"
 
 
 def _signed(value: float, metric: str) -> str:
-    """A difference of scores; of accuracies in points of percent."""
+    """Format a difference of scores; of accuracies in percentage points."""
     return f"{100 * value:+.1f}" if metric == "accuracy" else f"{value:+.3f}"
 
 

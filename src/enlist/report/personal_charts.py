@@ -1,4 +1,4 @@
-"""Charts of what personalised learning gained: test scores, estimates of combinations, and how sure these are."""
+"""Charts of the gains of personalised learning: test scores, estimates of combinations, and their certainty."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SERIES = {"personalised": PALETTE[0], "federated averaging": PALETTE[1], "local 
 
 
 def score_rows(runs: Sequence[PersonalTables], along: str = "rounds") -> list[dict[str, Any]]:
-    """Mean and 95 % interval over seeds of test scores, after each round or over the messages sent by then.
+    """Mean and 95 % interval over seeds of test scores, by round or by the number of messages sent so far.
 
     A series ends where its shortest run ends; messages are the mean over seeds.
 
@@ -55,7 +55,7 @@ def score_rows(runs: Sequence[PersonalTables], along: str = "rounds") -> list[di
 
 
 def possible(runs: Sequence[PersonalTables]) -> tuple[float, float]:
-    """Between what the scores of runs can lie: AUC and accuracy between 0 and 1.
+    """The possible range of scores: 0 to 1 for AUC and accuracy.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> possible([example_personal()])
@@ -65,7 +65,7 @@ def possible(runs: Sequence[PersonalTables]) -> tuple[float, float]:
 
 
 def _held(curve: Any) -> Any:
-    """A round without a score keeps the one before."""
+    """Fill a round without a score with the previous one."""
     places = np.where(np.isnan(curve), 0, np.arange(len(curve)))
     return curve[np.maximum.accumulate(places)] if len(curve) else curve
 
@@ -99,7 +99,7 @@ def series_chart(
     numbers: str = ".3f",
     limits: tuple[float, float] = ANY,
 ) -> alt.LayerChart:
-    """A line per series with its 95 % band, on an axis within `limits`; the legend singles out lines.
+    """A line per series with its 95 % band, on an axis within `limits`; the legend highlights lines.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> rows = score_rows([example_personal()])
@@ -123,7 +123,7 @@ def series_chart(
 
 
 def series_colours(rows: Sequence[Row]) -> alt.Scale:
-    """Colours of models: the personalised one always has the same, and local-only is grey.
+    """Colours of models: that of the personalised one is always the same, and local-only is grey.
 
     >>> series_colours([{"series": "local only"}]).range
     ['#8d99ae']
@@ -133,9 +133,9 @@ def series_colours(rows: Sequence[Row]) -> alt.Scale:
 
 
 def increase_chart(runs: Sequence[PersonalTables], title: str) -> alt.LayerChart:
-    """The mean increase of each arm with its 95 % interval and how probably it is the best; poisonous ones are red.
+    """The mean increase of each arm with its 95 % interval and its probability of being the best; poisonous ones red.
 
-    Of many arms, the most probable ones.
+    If there are many arms, only the most probable ones are shown.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> type(increase_chart([example_personal()], "How sure?")).__name__
@@ -182,7 +182,7 @@ def increase_chart(runs: Sequence[PersonalTables], title: str) -> alt.LayerChart
 
 
 def overview_chart(runs: Sequence[PersonalTables], up: str) -> alt.VConcatChart:
-    """Four charts in one picture: scores, how sure, who was kept, and partners early and late.
+    """Four charts in one picture: scores, certainty, kept combinations, and partners early and late.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> type(overview_chart([example_personal()], "test AUC")).__name__

@@ -1,4 +1,4 @@
-"""Charts of what personalised learning chose: the combination kept in each round, and partners early and late."""
+"""Charts of the choices of personalised learning: the combination kept in each round, partners early and late."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GREY = "#b8bfc9"
 
 
 def kind_colours(kinds: Sequence[str]) -> alt.Scale:
-    """Blue for what is sound, red for what is poisonous, whatever it is called in a chart.
+    """Blue for sound, red for poisonous workers, whatever a chart calls them.
 
     >>> kind_colours(["sound", "poisonous"]).range
     ['#0b6e99', '#c1121f']
@@ -27,7 +27,7 @@ def kind_colours(kinds: Sequence[str]) -> alt.Scale:
 
 
 def shown_arms(runs: Sequence[PersonalTables]) -> list[str]:
-    """The arms that get a colour: all in their order, or, of many, those kept most often; the rest are "others".
+    """The arms that get a colour: all, in order, or, if many, those kept most often; the rest are "others".
 
     >>> from enlist.runs.personal_example import example_personal
     >>> shown_arms([example_personal()])
@@ -63,7 +63,7 @@ def arm_colours(runs: Sequence[PersonalTables]) -> alt.Scale:
 
 
 def poisonous(runs: Sequence[PersonalTables]) -> set[str]:
-    """Names of the workers that poison was put into.
+    """Names of the poisonous workers.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> poisonous([example_personal()])
@@ -74,7 +74,7 @@ def poisonous(runs: Sequence[PersonalTables]) -> set[str]:
 
 
 def action_rows(runs: Sequence[PersonalTables]) -> list[dict[str, Any]]:
-    """The combination kept in every round of every run, with the test score after it.
+    """The combination kept in every round of every run, with the test score after that round.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> action_rows([example_personal()])[0]["arm"]
@@ -91,7 +91,7 @@ def action_rows(runs: Sequence[PersonalTables]) -> list[dict[str, Any]]:
 
 
 def action_chart(rows: Sequence[Row], title: str, colours: alt.Scale) -> alt.Chart:
-    """A row of tiles for each seed, a tile for each round, coloured by the combination that was kept.
+    """A row of tiles per seed, a tile per round, coloured by the kept combination.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> runs = [example_personal(seed) for seed in range(2)]
@@ -154,7 +154,8 @@ def journey_chart(
 def partner_chart(runs: Sequence[PersonalTables], title: str) -> alt.LayerChart:
     """How often each other worker was in the kept combination: in the first third of the rounds, and in the last.
 
-    Poisonous workers are red and named so. Of many workers, those kept most often and all poisonous ones.
+    Poisonous workers are red and labelled as such. If there are many workers, those kept most often and all poisonous
+    ones are shown.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> type(partner_chart([example_personal()], "Partners")).__name__

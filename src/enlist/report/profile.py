@@ -1,4 +1,4 @@
-"""Charts of a mini-batch profile: time, memory and accuracy over batch sizes and clients, and what decides."""
+"""Charts of a mini-batch profile: time, memory and accuracy over batch sizes and clients, and the choice."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def profile_charts(result: Profile, parts: FloatArray) -> dict[str, alt.TopLevel
     learned, form = ("loss", ".3g") if regression else ("accuracy", ".0%")
     own = f"{learned.capitalize()} of each client on its own samples"
     return {
-        "score": _score_chart(result, parts, "Score, the less the better"),
+        "score": _score_chart(result, parts, "Score, lower is better"),
         "time-per-sample": _spread_chart(rows, "per_sample", 1e3, "ms per sample", "Time per sample on this machine"),
         "time-per-batch": _spread_chart(
             rows, "per_batch", 1e3, "ms per mini-batch", "Time per mini-batch on this machine"
@@ -113,7 +113,7 @@ def _client_chart(ones: Sequence[Row], name: str, scale: float, axis: str, title
 
 
 def _dots_chart(ones: Sequence[Row], rows: Sequence[Row], name: str, form: str, title: str) -> alt.LayerChart:
-    """A dot per client in a column per batch size, always at the same place, and a line at their mean."""
+    """A dot per client in a column per batch size, always at the same position, and a line at their mean."""
     values = [{"batch": one["batch"], "client": one["client"], "value": one[name]} for one in ones]
     means = [{"batch": row["batch"], "value": row[name]} for row in rows]
     scale = alt.Scale(zero=False, nice=True)
@@ -134,7 +134,7 @@ def _dots_chart(ones: Sequence[Row], rows: Sequence[Row], name: str, form: str, 
 
 
 def _score_chart(result: Profile, parts: FloatArray, title: str) -> alt.LayerChart:
-    """What time, memory and accuracy add to the score of every batch size; the choice is marked."""
+    """The parts of time, memory and accuracy in the score of every batch size; the choice is marked."""
     values = [
         {"batch": row.batch, "part": name, "score": share, "order": order}
         for row, shares in zip(result.rows, parts.tolist(), strict=True)
@@ -172,7 +172,7 @@ def _batch_axis() -> alt.X:
 
 
 def memory_unit(most: float) -> tuple[str, float]:
-    """The unit for memory of up to so many bytes, and its length in bytes.
+    """The unit for memory of up to this many bytes, and its size in bytes.
 
     >>> memory_unit(3e5), memory_unit(2.5e6)
     (('kB', 1000.0), ('MB', 1000000.0))

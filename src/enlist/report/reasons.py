@@ -1,4 +1,4 @@
-"""Why clients were chosen, on a page: the terms of the choices over time, and a row for each client."""
+"""Why clients were selected, on a page: the terms of their scores over time, and a row for each client."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from enlist.runs.tables import RunTables, read_run
 MOST_TERMS = 5
 POINTS = 120
 MOST_CLIENTS = 200
-"""Rows of the table of clients."""
+"""Most rows of the table of clients."""
 MOST_CHARTS = 6
 TITLES = {"latency": "mean latency (s)", "loss": "mean loss", "accuracy": "mean accuracy"}
 
 
 def term_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
-    """Means of the terms over those who were chosen, round by round, over all `runs` (seeds of one method).
+    """Means of the terms over selected clients, round by round, over all `runs` (seeds of one method).
 
-    At most five terms, those whose means are largest, and at most 120 points of each.
+    There are at most five terms, those with the largest means, and at most 120 points for each.
 
     >>> from enlist.runs.example import example_run
     >>> rows = term_rows([example_run("oort")])
@@ -49,7 +49,7 @@ def term_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 
 
 def _by_round(tables: Sequence[dict[str, Any]], name: str) -> tuple[Any, Any]:
-    """Rounds and means of a term; many rounds are put together."""
+    """Rounds and means of a term; many rounds are grouped."""
     rounds = np.concatenate([table["round"] for table in tables])
     values = np.concatenate([table[name] for table in tables])
     known = np.isfinite(values)
@@ -62,7 +62,7 @@ def _by_round(tables: Sequence[dict[str, Any]], name: str) -> tuple[Any, Any]:
 
 
 def term_chart(rows: Sequence[Row], title: str, colour: str = BLUE) -> alt.FacetChart:
-    """A small panel for each term, in the colour of the method, one above the other: terms have units of their own.
+    """A small panel per term, in the colour of the method, one above the other, because terms differ in units.
 
     >>> type(term_chart([{"term": "bonus", "round": 1, "mean": 0.5}], "A title")).__name__
     'FacetChart'
@@ -90,7 +90,7 @@ def term_chart(rows: Sequence[Row], title: str, colour: str = BLUE) -> alt.Facet
 
 
 def reason_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, alt.TopLevelMixin]]]:
-    """The terms of every method that has any, and the clients of the first run.
+    """The terms of every method that has some, and the clients of the first run.
 
     >>> from enlist.runs.example import example_run
     >>> [section.heading for section, _ in reason_sections([example_run("oort")])]
@@ -104,7 +104,7 @@ def reason_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
             charts[f"reasons-{len(charts) + 1}"] = term_chart(rows, f"Terms of {name}", look.colour)
     found: list[tuple[Section, dict[str, alt.TopLevelMixin]]] = []
     if charts:
-        text = "The terms of the choices, each a mean over the clients selected in a round"
+        text = "The terms of the scores, each a mean over the clients selected in a round"
         text += ", and over seeds." if len({run.seed for run in runs}) > 1 else "."
         note = "The command enlist why prints those of one round, client by client, and explains them."
         found.append((Section("Why they were selected", text, charts=list(charts.values()), note=note), charts))
@@ -114,7 +114,7 @@ def reason_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
 def _clients(runs: Sequence[RunTables]) -> Section:
     run = runs[0]
     if run.folder is not None and any(name not in run.participations for name in MEANS):
-        run = read_run(run.folder)  # scores do without these columns
+        run = read_run(run.folder)  # scores do not use these columns
     table = by_client(run)
     order = np.argsort(-table["selected"], kind="stable")
     shown = order[:MOST_CLIENTS]

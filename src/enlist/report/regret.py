@@ -33,9 +33,9 @@ def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]
 def regret_chart(
     rows: Sequence[Row], title: str, axis: str = "cumulated pseudo regret", logarithmic: bool = False
 ) -> alt.LayerChart:
-    """Regret over rounds, a line per selector with its 95 % band; the legend singles out lines.
+    """Regret over rounds, a line per selector with its 95 % band; the legend highlights lines.
 
-    On logarithmic axes, regret that grows linearly and regret that flattens are easy to tell apart.
+    Logarithmic axes make it easy to distinguish linear regret from regret that flattens.
 
     >>> rows = [{"selector": "random", "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5}]
     >>> type(regret_chart(rows, "A title")).__name__

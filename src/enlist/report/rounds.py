@@ -1,4 +1,4 @@
-"""Charts of the rounds of one run: how long each took, what ended it, and what became of those who were asked."""
+"""Charts of the rounds of one run: how long each took, what ended it, and the outcomes of selected clients."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from enlist.runs.tables import RunTables
 POINTS = 240
 BARS = 100
 APART, FEW = 40, 6
-"""Bars up to which there is room between them, and clients up to which an axis names every number of them."""
-EVERYBODY, ENOUGH, DEADLINE, NOBODY = "everybody replied", "enough replied", "the deadline", "nobody was selected"
+"""Most bars with gaps between them, and most clients for which an axis labels every number."""
+EVERYBODY, ENOUGH, DEADLINE, NOBODY = "all replied", "enough replied", "the deadline", "none was selected"
 STEP = "enough updates for a step"
 ENDINGS = {EVERYBODY: "#2fb574", ENOUGH: "#0b6e99", DEADLINE: "#e07a1f", NOBODY: "#8d99ae", STEP: "#6b5ca5"}
 SHAPES = {EVERYBODY: "circle", ENOUGH: "square", DEADLINE: "triangle-up", NOBODY: "cross", STEP: "diamond"}
-"""Shapes tell endings apart where colours do not."""
+"""Shapes distinguish endings where colours do not."""
 
 
 def ending_of(row: Row) -> str:
-    """What ended a round, as its row tells.
+    """What ended a round, according to its row.
 
     >>> some = {"selected": 5.0, "late": 0.0, "duration": 9.0, "deadline": 30.0}
     >>> ending_of(some), ending_of(some | {"late": 2.0}), ending_of(some | {"late": 2.0, "duration": 30.0})
-    ('everybody replied', 'enough replied', 'the deadline')
+    ('all replied', 'enough replied', 'the deadline')
     """
     if not row["selected"] > 0:
         return NOBODY
@@ -42,11 +42,11 @@ def ending_of(row: Row) -> str:
 
 
 def ending_rows(run: RunTables, most: int = POINTS) -> list[dict[str, Any]]:
-    """Duration and deadline of each round, and what ended it; of very many rounds, some of them evenly.
+    """Duration and deadline of each round, and what ended it; very many rounds are thinned evenly.
 
     >>> from enlist.runs.example import example_run
     >>> [(row["round"], row["ended"]) for row in ending_rows(example_run())][:2]
-    [(1, 'everybody replied'), (2, 'the deadline')]
+    [(1, 'all replied'), (2, 'the deadline')]
     """
     table, count = run.rounds, len(run.rounds["round"])
     took = table.get("duration", table["end"] - table["start"])
@@ -65,7 +65,7 @@ def ending_rows(run: RunTables, most: int = POINTS) -> list[dict[str, Any]]:
 
 
 def ending_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
-    """A mark per round at its duration, by what ended it; deadlines are dashed where a round came near one.
+    """A mark per round at its duration, by what ended it; deadlines are dashed, if a round came near one.
 
     >>> from enlist.runs.example import example_run
     >>> type(ending_chart(ending_rows(example_run()), "How long rounds took")).__name__
@@ -100,7 +100,7 @@ def ending_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
 
 
 def round_outcome_rows(run: RunTables, most: int = BARS) -> list[dict[str, Any]]:
-    """What became of those asked in each round; many rounds are put together, and are means then.
+    """Outcomes of the clients selected in each round; many rounds are grouped and averaged.
 
     >>> from enlist.runs.example import example_run
     >>> round_outcome_rows(example_run())[0]
@@ -128,7 +128,7 @@ def round_outcome_chart(rows: Sequence[Row], title: str) -> alt.Chart:
     'Chart'
     """
     most = max((row["to"] for row in rows), default=0.0)
-    whole = list(range(math.ceil(most) + 1)) if most <= FEW else alt.Undefined  # there is no half a client
+    whole = list(range(math.ceil(most) + 1)) if most <= FEW else alt.Undefined  # clients are whole numbers
     chart: alt.Chart = (
         alt.Chart(
             alt.InlineData(values=[{**row, "left": row["round"] - 0.5, "right": row["last"] + 0.5} for row in rows])
@@ -153,7 +153,7 @@ def round_outcome_chart(rows: Sequence[Row], title: str) -> alt.Chart:
 
 
 def history_rows(run: RunTables, row: int) -> list[dict[str, Any]]:
-    """What became of every request to one client (a row of the clients table), with its latency.
+    """The outcome of every request to one client (a row of the clients table), with its latency.
 
     >>> from enlist.runs.example import example_run
     >>> [(each["round"], each["outcome"]) for each in history_rows(example_run("oort"), 0)][:2]
@@ -173,7 +173,7 @@ def history_rows(run: RunTables, row: int) -> list[dict[str, Any]]:
 
 
 def history_chart(rows: Sequence[Row], title: str) -> alt.Chart:
-    """A mark per request at its latency, by outcome; of one without a latency at nought.
+    """A mark per request at its latency, by outcome; at zero if it has no latency.
 
     >>> from enlist.runs.example import example_run
     >>> type(history_chart(history_rows(example_run("oort"), 0), "Client 0")).__name__
@@ -220,5 +220,5 @@ def _up(values: Any = alt.Undefined) -> alt.Axis:
 
 
 def _near(deadline: float, most: float, size: float) -> float | None:
-    """A deadline far above everything would press all marks to the bottom."""
+    """Leave out a deadline far above everything, which would press all marks to the bottom."""
     return deadline / size if math.isfinite(deadline) and deadline <= 2.0 * most else None

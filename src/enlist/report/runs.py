@@ -1,4 +1,4 @@
-"""The report of simulation runs: one page that opens offline, with its charts and scores as files beside it."""
+"""The report of simulation runs: one page that opens offline, with its charts and scores as files next to it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ Charts = dict[str, alt.TopLevelMixin]
 ORDER_NAMES = {"speed": "speed", "size": "size of data"}
 COLUMNS = (
     "'seen' is the share of clients with at least one merged update, Jain is Jain's index of how evenly updates come "
-    "from clients (1 is even), and the traffic counts both directions."
+    "from clients (1 is even), and traffic counts both directions."
 )
 
 
@@ -65,12 +65,12 @@ def write_report(
     baseline: str | None = None,
     rows: Sequence[dict[str, Any]] | None = None,
 ) -> Path:
-    """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
+    """Write the page, and next to it charts/ (PNG and SVG) and scores.json; returns the page's path.
 
-    `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Files of an
-    earlier report are replaced. Runs without a single finished round are left out. Runs that differ in keys of their
-    configurations are shown in groups, by these keys. `rows` are what `comparison_rows` gives for these runs, target,
-    window and baseline, if that is known already.
+    `place` is a folder, in which the page is named report.html, or the path of the page itself, ending in .html. Files
+    of an earlier report are replaced. Runs without a finished round are left out. Runs that differ in keys of their
+    configurations are grouped by these keys. `rows` is the result of `comparison_rows` for these runs, target, window
+    and baseline, if already computed.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run
@@ -92,7 +92,7 @@ def write_report(
 def report_text(
     runs: Sequence[RunTables], title: str = "Runs", target: float | None = None, baseline: str | None = None
 ) -> str:
-    """The page that `write_report` writes, as text, with nothing beside it.
+    """The page that `write_report` writes, as text, without further files.
 
     >>> from enlist.runs.example import example_run
     >>> "<h2>Results</h2>" in report_text([example_run()])
@@ -114,9 +114,9 @@ def run_sections(
     baseline: str | None = None,
     rows: Sequence[dict[str, Any]] | None = None,
 ) -> tuple[list[dict[str, Any]], list[tuple[Section, Charts]]]:
-    """Scores of runs with one configuration, and the sections of their page with the charts in them.
+    """Scores of runs with one configuration, and the sections of their page with their charts.
 
-    `rows` are the scores, if they are known already.
+    `rows` are the scores, if already computed.
 
     >>> from enlist.runs.example import example_run
     >>> [section.heading for section, _ in run_sections([example_run()])[1]][:3]
@@ -155,7 +155,7 @@ def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window
             base = rows[0]["baseline"]
             some = [run for run in runs if run.selector == base] or runs
             whose = some[0].name if len(some) == 1 else base if len(some) < len(runs) else "every run"
-            notes.append(f"It was not set, but chosen from these runs: what {whose} reached at least in the end.")
+            notes.append(f"It was not set, but taken from these runs: what {whose} always reached in the end.")
     notes.append("The final figure is the mean of the last three evaluations.")
     if seeds > 1:
         notes.append(f"± is half a 95 % interval over {seeds} seeds (Student's t).")
@@ -166,7 +166,7 @@ def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window
         )
     if math.isfinite(rows[0]["target"]) and any(row["reached"] < row["seeds"] for row in rows):
         notes.append(
-            "≥ and ≤ mark bounds: a run that never reached the target counts with its total time, and (2/3) says that "
+            "≥ and ≤ mark bounds: a run that never reached the target counts with its total time, and (2/3) means that "
             "two of three seeds reached it; pairs in which neither did are left out of the speed-up."
         )
     text = " ".join(part for part in (sentences.speed(rows), sentences.ending(rows)) if part)
@@ -190,15 +190,13 @@ def _learning(runs: Sequence[RunTables], rows: Sequence[Row], window: int) -> li
     many = max(row["seeds"] for row in rows) > 1
     text = f"{sentences.bands(len(rows))} " if many else ""
     if clock == "virtual time":
-        text += "Virtual time is what rounds take on the simulated devices, not on this machine."
+        text += "Virtual time is the time of rounds on the simulated devices, not on this machine."
     note = ""
     if many:
         note = "A curve ends where the shortest run of its selector ends. "
     if "time-to-target" in charts:
         note += "Dots are single seeds"
-        note += (
-            ", triangles runs that did not reach the target." if any(r["reached"] < r["seeds"] for r in rows) else "."
-        )
+        note += ", triangles are runs that missed the target." if any(r["reached"] < r["seeds"] for r in rows) else "."
     return [(Section("Learning curves", text, charts=list(charts.values()), note=note), charts)]
 
 
@@ -231,7 +229,7 @@ def _data(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
     run = runs[0]
     charts: Charts = {}
     sizes = run.clients["num_examples"]
-    told = sizes[np.isfinite(sizes)]  # of real clients it is known after a reply
+    told = sizes[np.isfinite(sizes)]  # for real clients it is known after a reply
     if not len(told):
         return []
     if run.classes:
@@ -252,20 +250,20 @@ def _devices(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
         charts["latency"] = latency_chart(bars, "How long an update takes")
     there = availability_rows(runs)
     if any(row["available"] < row["clients"] for row in there):
-        charts["availability"] = availability_chart(there, "Who was there", run.clock)
+        charts["availability"] = availability_chart(there, "Available clients", run.clock)
     text = " ".join(part for part in (sentences.devices(run), sentences.presence(runs)) if part)
     if not charts and not text:
         return []
     note = _of_seed(runs)
     if note and "availability" in charts:
-        note += " Availability has one line for each seed."
+        note += " Availability has one line per seed."
     return [(Section("Devices", text, charts=list(charts.values()), note=note), charts)]
 
 
 def _of_seed(runs: Sequence[RunTables]) -> str:
     first = runs[0]
     same = all(_equal(first.clients, run.clients) for run in runs)
-    return "" if same else f"Clients are those of seed {first.seed}, which differ from those of other seeds."
+    return "" if same else f"Clients are those of seed {first.seed}; other seeds have other clients."
 
 
 def _equal(left: Table, right: Table) -> bool:

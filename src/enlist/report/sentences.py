@@ -1,4 +1,4 @@
-"""Sentences that say what the tables of runs show: computed, and true for any runs."""
+"""Sentences that describe the tables of runs: computed, and true for any runs."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from enlist.runs.printing import duration, level, percent, plural, score, target
 from enlist.runs.scores import BASELINE, times_completed, times_selected
 from enlist.runs.tables import RunTables
 
-MANY = 5  # with more selectors than that, only the first and the last are put into words
+MANY = 5  # with more selectors than this, only the first and the last are described
 
 
 def size(runs: Sequence[RunTables], groups: int = 1) -> str:
-    """What was run, in one sentence; `groups`: in so many configurations.
+    """What was run, in one sentence; `groups` is the number of configurations.
 
     >>> from enlist.runs.example import example_run
     >>> size([example_run(name, seed) for name in ("oort", "random") for seed in range(3)])
@@ -44,7 +44,7 @@ def size(runs: Sequence[RunTables], groups: int = 1) -> str:
 
 
 def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
-    """Where the best final figure is, and where methods and baseline can be told apart.
+    """Where the best final figure is, and where methods and baseline are distinguishable.
 
     >>> row = {"selector": "oort", "measure": "accuracy", "final": 0.8, "baseline": "random", "rounds.k": 5}
     >>> row |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
@@ -75,12 +75,12 @@ def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
     if alike:
         base = next(row["baseline"] for row in rows if row["baseline"])
         names = ", ".join(alike[:MANY]) + (f" and {len(alike) - MANY} more" if len(alike) > MANY else "")
-        words.append(f"In no configuration do these seeds tell {base} apart from {names}.")
+        words.append(f"In no configuration do these seeds distinguish {base} from {names}.")
     return " ".join(words)
 
 
 def speed(rows: Sequence[Row]) -> str:
-    """How soon the target was reached, next to the baseline where it ran with the same seeds.
+    """How soon the target was reached, compared with the baseline where it ran with the same seeds.
 
     >>> row = {"selector": "oort", "measure": "accuracy", "target": 0.8, "seeds": 3, "reached": 3, "pairs": 3}
     >>> row |= {"baseline": "random"}
@@ -97,12 +97,13 @@ def speed(rows: Sequence[Row]) -> str:
     words = [_against(row, goal) for row in shown]
     unsure = [row for row in shown if 1.0 / row["speed_up_high"] <= 1.0 <= 1.0 / row["speed_up_low"]]
     if len(unsure) == 1 == len(shown):
-        words.append("The interval includes 1: these seeds do not tell the two apart.")
+        words.append("The interval includes 1: these seeds do not distinguish the two.")
     elif unsure:
         names = _and([row["selector"] for row in unsure])
         of = f"The interval of {names} includes" if len(unsure) == 1 else f"The intervals of {names} include"
         words.append(
-            f"{of} 1: these seeds do not tell {'it' if len(unsure) == 1 else 'them'} from {unsure[0]['baseline']}."
+            f"{of} 1: these seeds do not distinguish {'it' if len(unsure) == 1 else 'them'} from "
+            f"{unsure[0]['baseline']}."
         )
     if not compared:
         words += [
@@ -131,11 +132,11 @@ def _short_of(row: Row, goal: str) -> str:
         return f"{row['selector']} does not reach {goal}."
     if row["reached"] == 0:
         return f"{row['selector']} does not reach {goal} with any of {row['seeds']} seeds."
-    return f"{row['selector']} reaches {goal} with {row['reached']} of {row['seeds']} seeds only."
+    return f"{row['selector']} reaches {goal} with only {row['reached']} of {row['seeds']} seeds."
 
 
 def ending(rows: Sequence[Row]) -> str:
-    """How well runs did in the end.
+    """The final results of runs.
 
     >>> rows = [{"selector": "oort", "measure": "accuracy", "final": 0.91}]
     >>> ending([*rows, {"selector": "random", "measure": "accuracy", "final": 0.9}])
@@ -154,7 +155,7 @@ def ending(rows: Sequence[Row]) -> str:
 
 
 def preference(runs: Sequence[RunTables]) -> str:
-    """Whom selectors asked: the share of requests that went to the fastest fifth and to the fifth with most data.
+    """Which clients were selected: the shares of requests to the fastest fifth and to the fifth with the most data.
 
     >>> from enlist.runs.example import example_run
     >>> preference([example_run(name, clients=100, rounds=30) for name in ("fedcs", "random")])
@@ -172,7 +173,7 @@ def preference(runs: Sequence[RunTables]) -> str:
         words.append(_under({name: percent(float(np.mean(each))) for name, each in shares.items()}) if shares else "")
     fast, rich = words
     first = f"Of all requests, the fastest fifth of the clients got {fast}." if fast else ""
-    second = f"The fifth with most data got {rich}{'.' if fast else ' of all requests.'}" if rich else ""
+    second = f"The fifth with the most data got {rich}{'.' if fast else ' of all requests.'}" if rich else ""
     return f"{first} {second}".strip()
 
 
@@ -193,7 +194,7 @@ def evenness(runs: Sequence[RunTables]) -> str:
 
 
 def outcomes(rows: Sequence[Row]) -> str:
-    """How many of those who were asked delivered in time.
+    """The share of selected clients that delivered in time.
 
     >>> outcomes([{"selector": "oort", "completed": 0.9, "arrived": 0.0}])
     'Of the selected clients, 90 % delivered in time.'
@@ -208,7 +209,7 @@ def outcomes(rows: Sequence[Row]) -> str:
 
 
 def data(tables: RunTables) -> str:
-    """How much the clients hold, and how one-sided it is.
+    """How much data clients hold, and how skewed it is.
 
     >>> from enlist.runs.example import example_run
     >>> data(example_run())
@@ -228,7 +229,7 @@ def data(tables: RunTables) -> str:
 
 
 def devices(tables: RunTables) -> str:
-    """How far apart the devices are.
+    """How much the devices differ.
 
     >>> from enlist.runs.example import example_run
     >>> devices(example_run())
@@ -261,7 +262,7 @@ def presence(runs: Sequence[RunTables]) -> str:
     if not len(available):
         return ""
     if available.min() == available.max() == max(run.count for run in runs):
-        return f"All {clients} clients were available all the time."
+        return f"All {clients} clients were always available."
     return (
         f"At the start of a round, {_between([int(available.min()), int(available.max())])} of {clients} clients were "
         "available."
@@ -269,7 +270,7 @@ def presence(runs: Sequence[RunTables]) -> str:
 
 
 def unfinished(runs: Sequence[RunTables]) -> str:
-    """A warning about runs that have not come to their end.
+    """A warning about unfinished runs.
 
     >>> import dataclasses
     >>> from enlist.runs.example import example_run
@@ -283,7 +284,7 @@ def unfinished(runs: Sequence[RunTables]) -> str:
 
 
 def bands(methods: int) -> str:
-    """What lines and bands of so many methods are.
+    """What lines and bands mean, with this many methods.
 
     >>> bands(3)
     'Lines are means over seeds, bands their 95 % intervals.'
@@ -293,7 +294,7 @@ def bands(methods: int) -> str:
 
 
 def _under(values: Mapping[str, str]) -> str:
-    """'3 under oort, 5 under fedcs and 9 under random'; of many the first ones and random; of one just '3'."""
+    """'3 under oort, 5 under fedcs and 9 under random'; if many, the first ones and random; for one just '3'."""
     names = list(values)
     if len(names) == 1:
         return values[names[0]]

@@ -1,6 +1,6 @@
-"""Charts of how much data clients hold, alone and against how far their labels are from the whole.
+"""Charts of how much data clients hold, alone and against the distance of their labels to the whole.
 
-They stay readable, and small, with any number of clients.
+They stay readable and small with any number of clients.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from enlist.report.kit import histogram
 from enlist.report.skew import HEAT
 
 POINTS = 4000
-"""Up to so many clients get a dot each in the scatter plot."""
+"""Up to this many clients get a dot each in the scatter plot."""
 
 
 def size_histogram(sizes: ArrayLike, title: str) -> alt.LayerChart:
-    """How many clients hold how many samples, with the median marked.
+    """The distribution of samples over clients, with the median marked.
 
     Bins grow geometrically, on a logarithmic axis, if the 95 % quantile is above 10 times the 5 % quantile or the
     largest above 30 times the median.
@@ -38,7 +38,7 @@ def size_histogram(sizes: ArrayLike, title: str) -> alt.LayerChart:
         for low, high, height in zip(edges[:-1].tolist(), edges[1:].tolist(), heights, strict=True)
         if height
     ]
-    # A bar or two would fill the whole chart.
+    # One or two bars would fill the whole chart.
     room = 2.0 if edges[-1] - edges[0] < 4 and not _is_wide(held) else 0.0
     scale = _size_scale(held, edges[0] - room, edges[-1] + room)
     x = alt.X("from:Q", bin="binned", title="samples per client", scale=scale, axis=_size_axis(held))
@@ -51,7 +51,8 @@ def skew_scatter(
 ) -> alt.LayerChart:
     """Size against a number in [0, 1] per client: distance to the whole, or entropy of the labels.
 
-    Up to 4,000 clients are dots; more are counted in cells. Clients without a value (NaN) are left out.
+    Up to 4,000 clients are dots; if there are more, they are counted in cells. Clients without a value (NaN) are left
+    out.
 
     >>> type(skew_scatter([3, 5], [0.1, 0.4], "Size and skew")).__name__
     'LayerChart'
@@ -73,7 +74,7 @@ def skew_scatter(
         tooltip = [alt.Tooltip("samples:Q", format=",d"), alt.Tooltip("value:Q", title=axis, format=".3f")]
     else:
         edges = _edges(held)
-        # Shares of few samples or classes gather at simple fractions, which 33 steps keep away from the cells' edges.
+        # Shares of few samples or classes cluster at simple fractions; with 33 steps, they are not at cells' edges.
         steps = np.linspace(0.0, 1.0, 34)
         cells, _, _ = np.histogram2d(held, np.clip(heights, 0.0, 1.0), bins=(edges, steps))
         rows = [
@@ -117,7 +118,7 @@ def _edges(held: FloatArray) -> FloatArray:
     """Edges of bins [low, high) that hold all sizes."""
     low, high = held.min(), held.max()
     if _is_wide(held):
-        # Finer steps would hold now one whole number, now two, and the bars would jump.
+        # Finer steps would hold one or two whole numbers in turn, and the bars would jump.
         octaves = np.log2(high / low)
         fine = [parts for parts in (4, 2) if low * (2 ** (1 / parts) - 1) >= 4 and parts * octaves <= 40]
         parts = max(fine, default=1)
@@ -129,7 +130,7 @@ def _edges(held: FloatArray) -> FloatArray:
 
 
 def _padded(held: FloatArray) -> tuple[float, float]:
-    """A span in which dots at the ends are whole."""
+    """A range in which dots at the ends are not cut off."""
     low, high = float(held.min()), float(held.max())
     if _is_wide(held):
         return low / (high / low) ** 0.03, high * (high / low) ** 0.03
@@ -144,7 +145,7 @@ def _size_scale(held: FloatArray, low: float, high: float) -> alt.Scale:
 
 def _size_axis(held: FloatArray) -> alt.Axis:
     if not _is_wide(held):
-        # The ticks chosen for a narrow span fall between whole numbers.
+        # In a narrow range, automatic ticks fall between whole numbers.
         few = [*range(int(held.min()), int(held.max()) + 1)] if held.max() - held.min() < 8 else alt.Undefined
         return alt.Axis(grid=False, format=",d", tickCount=6, values=few)
     decades = range(int(np.log10(held.max())) + 2)

@@ -1,7 +1,7 @@
 """Charts of how classes are spread over clients.
 
-All take an array, `counts` (clients, classes). They stay readable, and small, with any number of
-clients; more than 100 classes are shown in 100 groups of neighbours.
+All take an array, `counts` (clients, classes). They stay readable and small with any number of clients; more than 100
+classes are shown in 100 groups of neighbours.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from enlist.errors import InputError
 from enlist.report.kit import cell_layers
 
 FEW = 24
-"""Up to so many clients get a bar or a pie each."""
+"""Up to this many clients get a bar or a pie each."""
 WRITTEN = 60
-"""Up to so many clients get a row of the heat map each, with the counts written in the cells."""
+"""Up to this many clients get a row of the heat map each, with the counts in the cells."""
 COLUMNS = 200
-"""Beyond that, the clients, sorted, share so many columns."""
+"""Beyond that, the sorted clients share this many columns."""
 MOST_CLASSES = 100
 
 TEN = ("#0b6e99", "#e9a23b", "#6a4c93", "#2a9d5c", "#d1495b", "#7cc6e3", "#8c6239", "#f0a6bc", "#a9c94a", "#4a5568")
@@ -35,7 +35,7 @@ HEAT = ("#f6f9fb", "#b9dcea", "#5aa9c8", "#0b6e99", "#06405c")
 def class_bars(
     counts: ArrayLike, title: str, class_names: Sequence[str] = (), users: AnyArray | None = None
 ) -> alt.LayerChart:
-    """A bar per client, stacked by class, for at most 24 clients; `users` are ids to show beside positions.
+    """A bar per client, stacked by class, for at most 24 clients; `users` are ids to show next to positions.
 
     >>> type(class_bars([[3, 1], [0, 5]], "Two clients")).__name__
     'LayerChart'
@@ -63,7 +63,7 @@ def class_bars(
 def class_pies(
     counts: ArrayLike, title: str, class_names: Sequence[str] = (), users: AnyArray | None = None
 ) -> alt.FacetChart:
-    """A pie per client, divided by class, for at most 24 clients; the heading tells how many samples it stands for.
+    """A pie per client, divided by class, for at most 24 clients; the heading has its number of samples.
 
     >>> type(class_pies([[3, 1], [0, 5]], "Two clients")).__name__
     'FacetChart'
@@ -99,9 +99,9 @@ def class_heatmap(
 ) -> alt.LayerChart:
     """Which classes each client holds: colour is the share of the client's own samples.
 
-    Up to 60 clients have a row each, with the counts in the cells. More are sorted by their most frequent class and by
-    its share, and stand side by side in at most 200 columns, each the mean of its clients: the darker the
-    steps, the stronger the skew.
+    Up to 60 clients have a row each, with the counts in the cells. If there are more, they are sorted by their most
+    frequent class and its share, and placed in at most 200 columns, each the mean of its clients: the darker the steps,
+    the stronger the skew.
 
     >>> type(class_heatmap([[3, 1], [0, 5]], "Two clients")).__name__
     'LayerChart'
@@ -142,7 +142,7 @@ def _sorted_columns(table: IntArray, names: Sequence[str], title: str) -> alt.La
         {
             "from": int(bounds[column]),
             "to": int(bounds[column + 1]),
-            # Reaching below the next column, which is drawn later, leaves no seam between the two.
+            # Extending under the next column, which is drawn later, leaves no seam between the two.
             "edge": float(min(bounds[column + 1] + per / 2, len(table))),
             "class": name,
             "share": round(float(means[column, position]), 4),
@@ -174,7 +174,7 @@ def _sorted_columns(table: IntArray, names: Sequence[str], title: str) -> alt.La
 
 
 def _folded(counts: ArrayLike, class_names: Sequence[str]) -> tuple[IntArray, list[str]]:
-    """The counts with the names of the classes; beyond 100 classes, neighbours are put together."""
+    """The counts with the names of the classes; beyond 100 classes, neighbours are grouped."""
     given = checks.as_array("skew", "counts", counts, None)
     if given.ndim != 2 or 0 in given.shape or given.dtype.kind not in "iuf" or not (given >= 0).all():
         raise InputError(
@@ -203,14 +203,14 @@ def _few(counts: ArrayLike, class_names: Sequence[str]) -> tuple[IntArray, list[
 
 
 def _clients(count: int, users: AnyArray | None) -> list[Any]:
-    """What clients are called: their positions, with their user ids if they have any."""
+    """Labels of clients: their positions, with their user ids if they have any."""
     if users is None:
         return list(range(count))
     return [f"{client} {printable(user, LONGEST_USER)}" for client, user in enumerate(users.tolist())]
 
 
 def _cells(table: IntArray, names: Sequence[str], who: Sequence[Any], empty: bool = False) -> list[dict[str, Any]]:
-    """A row for each client and class, with those of which there is nothing if `empty`."""
+    """A row for each client and class, including empty ones if `empty`."""
     part = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     return [
         {

@@ -1,4 +1,4 @@
-"""The section on where the wall-clock time of rounds went, of runs that noted it (`enlist run --timing`)."""
+"""The section on where the wall-clock time of rounds went, for runs that recorded it (`enlist run --timing`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from enlist.runs.timing import PARTS, read_timing, timing_table
 
 
 def timing_sections(runs: Sequence[RunTables]) -> list[Section]:
-    """One section if any run was timed, else none; several runs get a row each.
+    """One section if any run was timed, else none; if several, each gets a row.
 
     >>> from enlist.runs.example import example_run
     >>> timing_sections([example_run()])
@@ -22,7 +22,7 @@ def timing_sections(runs: Sequence[RunTables]) -> list[Section]:
     found = {run.name: spent for run in runs if run.folder is not None and (spent := read_timing(run.folder))}
     if not found:
         return []
-    text = "Seconds of the machine that simulated, not virtual time; they differ from run to run."
+    text = "Seconds on the simulating machine, not virtual time; they differ from run to run."
     if len(found) == 1:
         spent = next(iter(found.values()))
         note = f"Of {plural(len(spent['train']), 'round')}."

@@ -40,7 +40,7 @@ def names_of(rows: Sequence[Row]) -> list[str]:
 
 
 def selector_colour(names: Sequence[str]) -> alt.Color:
-    """Selectors told apart by colour, their names above the chart.
+    """Selectors distinguished by colour, with their names above the chart.
 
     >>> selector_colour(["oort", "random"]).to_dict()["sort"]
     ['oort', 'random']
@@ -53,7 +53,7 @@ def _above() -> alt.Legend:
 
 
 def selector_lines(names: Sequence[str]) -> dict[str, Any]:
-    """Channels that tell lines of selectors apart: colour, and dashes where there are more of them than colours.
+    """Channels that distinguish lines of selectors: colour, and dashes if there are more selectors than colours.
 
     >>> list(selector_lines(["oort", "random"])), list(selector_lines([f"m{number}" for number in range(9)]))
     (['color'], ['color', 'strokeDash'])
@@ -64,11 +64,11 @@ def selector_lines(names: Sequence[str]) -> dict[str, Any]:
 def curve_rows(
     runs: Sequence[RunTables], along: str = "time", by: str = "accuracy", most: int = POINTS
 ) -> list[dict[str, Any]]:
-    """Mean and 95 % interval over seeds of what evaluations showed, on a grid of times, or at the evaluated rounds.
+    """Mean and 95 % interval over seeds of evaluations, on a grid of times, or at the evaluated rounds.
 
-    Between evaluations a run keeps the value of the last one. A selector's curve begins where all its seeds have been
-    evaluated and ends where the shortest of its runs ends, so that the mean is always one over the same seeds. A single
-    run shows its evaluations as they are. A curve has at most about `most` points.
+    Between evaluations a run keeps its last value. A selector's curve begins where all its seeds have been evaluated
+    and ends where the shortest of its runs ends, so that the mean is always over the same seeds. A single run shows its
+    evaluations as they are. A curve has at most about `most` points.
 
     >>> from enlist.runs.example import example_run
     >>> rows = curve_rows([example_run(seed=seed) for seed in range(3)], along="rounds")
@@ -105,9 +105,9 @@ def curve_chart(
     clock: str = "virtual time",
     axis: str = "",
 ) -> alt.LayerChart:
-    """A line per selector with its 95 % band over seeds; the target is dashed; the legend singles out lines.
+    """A line per selector with its 95 % band over seeds; the target is dashed; the legend highlights lines.
 
-    `axis` is what the vertical axis shows, if it is not the test accuracy or loss.
+    `axis` is the title of the vertical axis, if it is not the test accuracy or loss.
 
     >>> from enlist.runs.example import example_run
     >>> type(curve_chart(curve_rows([example_run()]), "Accuracy over time", target=0.7)).__name__
@@ -115,7 +115,7 @@ def curve_chart(
     """
     unit, size = time_unit(max(row["at"] for row in rows)) if along == "time" else ("", 1.0)
     goal = math.isfinite(target)
-    ends = ("mean",) if len(names_of(rows)) > CROWD else ("low", "high")  # hidden bands need no room
+    ends = ("mean",) if len(names_of(rows)) > CROWD else ("low", "high")  # hidden bands need no space
     limits = domain_of([row[end] for row in rows for end in ends] + [target] * goal, by)
     scale = alt.Scale(zero=False, domain=limits, nice=False)
     values = [{**row, "at": round(row["at"] / size, 5), "spent": _spent(row["at"], along)} for row in cut(rows, limits)]
@@ -142,7 +142,7 @@ def _spent(at: float, along: str) -> str:
 
 
 def axis_format(by: str) -> str:
-    """How an axis writes accuracies, losses or other figures.
+    """The number format of an axis of accuracies, losses or other figures.
 
     >>> axis_format("accuracy"), axis_format("loss")
     ('.0%', '.6~g')
@@ -151,7 +151,7 @@ def axis_format(by: str) -> str:
 
 
 def limits_of(by: str) -> tuple[float, float]:
-    """Between what a figure can lie; of a user's own metric nobody knows.
+    """The possible range of a figure; unlimited for a user's own metric.
 
     >>> limits_of("accuracy"), limits_of("loss")
     ((0.0, 1.0), (0.0, inf))
@@ -160,7 +160,7 @@ def limits_of(by: str) -> tuple[float, float]:
 
 
 def domain_of(bounds: Sequence[float], by: str) -> list[float]:
-    """Where an axis of accuracies or losses begins and ends.
+    """The range of an axis of accuracies or losses.
 
     >>> domain_of([0.5, 1.0], "accuracy")
     [0.475, 1.0]
@@ -169,7 +169,7 @@ def domain_of(bounds: Sequence[float], by: str) -> list[float]:
 
 
 def reach_rows(runs: Sequence[RunTables], target: float, window: int = 1, by: str = "accuracy") -> list[dict[str, Any]]:
-    """When each run reached the target; one that did not has its total time and `reached` false.
+    """When each run reached the target; for one that did not, its total time, with `reached` false.
 
     >>> from enlist.runs.example import example_run
     >>> reach_rows([example_run("fedcs")], 0.7)
@@ -189,7 +189,7 @@ def reach_rows(runs: Sequence[RunTables], target: float, window: int = 1, by: st
 def reach_chart(rows: Sequence[Row], title: str, clock: str = "virtual time") -> alt.LayerChart:
     """A dot per seed and selector at the time to the target, over the mean and its 95 % interval.
 
-    Runs that never got there are hollow triangles at their end that point onwards; their selector has no interval.
+    Runs that never reached it are hollow triangles at their end, pointing onwards; their selector has no interval.
 
     >>> from enlist.runs.example import example_run
     >>> runs = [example_run(seed=seed) for seed in range(3)]
