@@ -80,7 +80,7 @@ def test_a_single_update_gives_back_the_local_model() -> None:
 def test_whoever_fails_has_no_update_and_the_others_do() -> None:
     one = federation(Logistic())
     trained = one.train([0, 1, 2], one.initial, 1, 1, failing=[1, 3])
-    assert (trained[1].update, trained[1].error) == (None, "it did not answer")
+    assert (trained[1].update, trained[1].error) == (None, "it did not reply")
     assert trained[0].update is not None
     assert trained[2].update is not None
     assert one.train([1], one.initial, 1, 1, failing=[1])[1].update is None

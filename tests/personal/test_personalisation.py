@@ -330,7 +330,7 @@ def test_an_unknown_target_is_refused(workers: Any) -> None:
         ({"rul": "ucb"}, "Did you mean 'rule'"),
         ({"rule": "ubc"}, r"rule\.kind = 'ubc' is not known\. Did you mean 'ucb'"),
         ({"training": {"epochs": 3}}, r"epochs = 3 is not used here; set rounds\.epochs"),
-        ({"training": {"partial": 0.5}}, "belong to simulations with deadlines"),
+        ({"training": {"partial": 0.5}}, "are for simulations with deadlines"),
         ({"arms": {"kind": "list"}}, "a list needs them"),
         ({"arms": {"kind": "pairs", "combinations": [["1"]]}}, "others have none"),
         ({"rounds": {"epochs": {"kind": "shrinking", "epochs": 2, "least": 3}}}, "least <= epochs"),

@@ -233,7 +233,7 @@ def test_fixed_combinations():
     assert begin(FixedRule(combination="alone"), every).play(np.ones(8, dtype=bool), 1).arms.tolist() == [0]
     away = every.allowed([True, True, True, False])
     assert begin(FixedRule(combination="all"), every).play(away, 1).arms.tolist() == []
-    with pytest.raises(InputError, match="'all' is none of the arms"):
+    with pytest.raises(InputError, match="'all' is not among the arms"):
         begin(FixedRule(combination="all"))
     assert FixedRule(combination=["1", "3"]).arms(FOUR, "2").codes == ("1110",)
 
@@ -382,7 +382,7 @@ def test_more_arms_can_be_added_on_the_way(rule, tmp_path):
     assert again.arms.codes == ("1100", "0110", "0101", "1110")
     rounds(again, [0.01, 0.05, 0.03, 0.2], 30, noise=0.005, first=7, threshold=0.1)
     assert again.best() == 3
-    with pytest.raises(InputError, match="must begin with the present ones"):
+    with pytest.raises(InputError, match="must begin with the current ones"):
         decision.extend(Arms.every(FOUR, "2"))
 
 

@@ -69,7 +69,7 @@ def test_samples_of_nobody_are_spread() -> None:
     assert workers.names == ("1", "2", "3", "4", "5")
     assert sum(len(part) for part in workers.data.values()) == 90
     assert Workers.spread(nobody, 10, IID(), Streams(1)).names[:2] == ("01", "02")
-    with pytest.raises(InputError, match=r"does not say whom its samples belong to; give files.*workers\.count"):
+    with pytest.raises(InputError, match=r"does not say which user holds a sample; give files.*workers\.count"):
         Workers.of(nobody, Streams(1))
 
 

@@ -1,6 +1,6 @@
 """The ladder: a fixed set of federations, and a leaderboard of methods over all of them.
 
-    board = ladder("mine:LossPerSecond", seeds=5, folder="runs/ladder")      # what is known of others stands beside it
+    board = ladder("mine:LossPerSecond", seeds=5, folder="runs/ladder")      # shows known results of other methods, too
     print(board)
     board.report("runs/ladder/report")
 

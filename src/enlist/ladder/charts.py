@@ -14,7 +14,7 @@ from enlist.report.kit import BLUE, band_chart, cell_layers, interval_layers
 CELL = 26
 """Height of a row of a heat map, in pixels."""
 LIMIT = 2.0
-"""Speed-ups are coloured from a quarter to four: powers of two up to this."""
+"""The colour scale of speed-ups ends at this power of two: from a quarter to four."""
 
 
 def heat_map(board: Leaderboard) -> alt.LayerChart:
@@ -94,7 +94,7 @@ def standing_chart(board: Leaderboard) -> alt.LayerChart:
 
 
 def rank_chart(board: Leaderboard) -> alt.LayerChart:
-    """Mean ranks over the rungs; methods whose bars do not overlap differ significantly (Nemenyi, 5 %). Not the oracle.
+    """Mean ranks over the rungs without the oracle; methods whose bars do not overlap differ (Nemenyi, 5 %).
 
     >>> rank_chart(example()).title
     'Mean rank (1 is best); bars of half a critical difference of 1.96'
@@ -121,7 +121,7 @@ def rank_chart(board: Leaderboard) -> alt.LayerChart:
 
 
 def profile_chart(board: Leaderboard, most: int = 5) -> alt.LayerChart:
-    """Share of rungs on which a method is within a factor of the best; the methods that stand highest.
+    """Share of rungs on which a method is within a factor of the best, for the leading methods.
 
     >>> [layer.mark.type for layer in profile_chart(example()).layer]
     ['line']

@@ -1,11 +1,11 @@
-"""Results that come with the package, so that a method of one's own stands beside everybody after a few minutes.
+"""Results that come with the package, so that you can compare your own method with all others after a few minutes.
 
-The folder known/ holds development.csv and published.csv in the form of results.csv, and ladder.json with the version
-of the ladder that they are of. `python -m benchmarks.ladder` writes them.
+The folder known/ holds development.csv and published.csv in the form of results.csv, and ladder.json with their version
+of the ladder. `python -m benchmarks.ladder` writes them.
 
-A known result is measured by the random that was run with it, what was run here by the random run here. Where both
-randoms are the same, as they are meant to be, this makes no difference; where another processor or version of PyTorch
-lets them differ, no time is divided by one that belongs to another target.
+A known result is compared with the runs of random that were made with it, and a result from here with those from here.
+If both runs of random are the same, as they should be, this makes no difference. If another processor or version of
+PyTorch makes them differ, no time is divided by one that belongs to another target.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ FOLDER = Path(__file__).parent / "known"
 DIGITS = 6
 """Significant digits of the numbers in the folder."""
 TOLERANCE = 1e-4
-"""Relative difference from which on two runs of random are said to differ; above that of the digits."""
+"""Relative difference above which two runs of random count as different; larger than the rounding."""
 
 Row = Mapping[str, Any]
 
 
 def known_file(published: bool, folder: Path | None = None) -> Path:
-    """Where the known results of published or of development seeds are.
+    """The file of known results of published or development seeds.
 
     >>> known_file(published=True).name
     'published.csv'
@@ -40,7 +40,7 @@ def known_file(published: bool, folder: Path | None = None) -> Path:
 
 
 def known_results(published: bool = False, folder: Path | None = None) -> list[dict[str, Any]]:
-    """The known results of this version of the ladder, one row per run; none if there are none.
+    """The known results of this version of the ladder, one row per run; empty if there are none.
 
     >>> known_results(folder=Path("no/such/folder"))
     []
@@ -52,7 +52,7 @@ def known_results(published: bool = False, folder: Path | None = None) -> list[d
 
 
 def version_of(folder: Path) -> int | None:
-    """The version of the ladder that a folder is of, as its ladder.json says; None if it does not say.
+    """The version of the ladder of a folder, according to its ladder.json; None if it is missing.
 
     >>> version_of(FOLDER), version_of(Path("no/such/folder"))
     (1, None)
@@ -62,7 +62,7 @@ def version_of(folder: Path) -> int | None:
 
 
 def own_rungs(folder: Path) -> list[str]:
-    """The rungs of a folder that are not the package's, as its ladder.json says.
+    """The rungs of a folder that are not the package's, according to its ladder.json.
 
     >>> own_rungs(Path("no/such/folder"))
     []
@@ -77,10 +77,10 @@ def _header(folder: Path) -> dict[str, Any] | None:
 
 
 def comparable(results: Sequence[Row], known: Iterable[Row]) -> list[Row]:
-    """The known results that can stand beside some results, random's among them.
+    """The known results that are comparable with some results, including those of random.
 
-    They are of a rung, seed and data set with which random was run both here and there, and of methods that were not
-    run here.
+    They are from rungs, seeds and data sets with which random was run both here and there, and of methods that were
+    not run here.
 
     >>> here = {"rung": "silos", "seed": 0, "data": "digits", "selector": "random"}
     >>> known = [here, here | {"selector": "oort"}, here | {"selector": "bsfl", "seed": 1}]
@@ -102,7 +102,7 @@ def _populations(rows: Iterable[Row]) -> set[tuple[str, int, str]]:
 
 
 def same_run(one: Row, other: Row) -> bool:
-    """Whether two rows are of the same run, up to rounding; the processor time of the selector does not count.
+    """Whether two rows come from the same run, up to rounding; the processor time of the selector is ignored.
 
     >>> row = {"data": "digits", "target": 0.7, "reached": 1, "seconds": 90.0, "rounds": 9, "final": 0.72}
     >>> same_run(row, row | {"seconds": 90.0001}), same_run(row, row | {"seconds": 91.0})

@@ -24,23 +24,23 @@ from enlist.runs.scores import BASELINE
 Row = Mapping[str, Any]
 NOTHING = Summary(math.nan, math.nan, math.nan)
 CEILING = "oracle"
-"""The method that knows what no other can know: it shows what could be gained, and is no contestant."""
+"""The method with knowledge that no other can have: it shows what could be gained, and does not compete."""
 FACTORS = np.round(np.geomspace(1.0, 5.0, 41), 4)
-"""Of the best speed-up, along a performance profile."""
+"""Factors of the best speed-up, along a performance profile."""
 
 
 class Leaderboard:
-    """Methods over all rungs: speed-ups, accuracies, ranks, profiles. `ladder` returns it, `read` gives it of a folder.
+    """Methods over all rungs: speed-ups, accuracies, ranks, profiles. Returned by `ladder`, and by `read` for a folder.
 
     Parameters
     ----------
     results : sequence of dict
         One row per run, as `enlist.ladder.results` describes.
     known : sequence of dict, default ()
-        Known results, such as `known_results` gives them. Those of methods, rungs, seeds and data sets that fit are
-        shown beside `results`, marked.
+        Known results, as from `known_results`. Those with matching methods, rungs, seeds and data sets are shown
+        with `results`, and marked.
     hard : mapping of str to str
-        Rung to the sentence that says what is hard about it.
+        Rung to the sentence on what is hard about it.
     failed : mapping
         (rung, label, seed) -> why that run failed.
     published : bool, default False
@@ -66,34 +66,34 @@ class Leaderboard:
         self.results = list(results)
         self.hard, self.failed, self.published = dict(hard or {}), dict(failed or {}), published
         if not any(row["selector"] == BASELINE for row in self.results):
-            raise InputError("no run of random was finished, and everybody is measured by it; see what failed.")
+            raise InputError("no run of random was finished, and all methods are compared with it; see what failed.")
         found = dict.fromkeys(row["rung"] for row in self.results)
         self.rungs = [name for name in NAMES if name in found] + [name for name in found if name not in NAMES]
         self.data = {row["rung"]: row["data"] for row in self.results}
-        """Rung -> the data set it was run with."""
+        """Rung -> the data set that it was run with."""
         fitting = comparable(self.results, known)
         self.known = [row for row in fitting if row["selector"] != BASELINE]
-        """The known results that are shown: not run here, and no part of `results`."""
+        """The known results that are shown: not run here, and not in `results`."""
         self._by = _by_method([*self.results, *self.known])
         self._known_random = _by_method(row for row in fitting if row["selector"] == BASELINE)
 
     def _random(self, rung: str, selector: str) -> Mapping[int, Row]:
-        """By seed, the runs of random that a method is measured by: those that were run with it."""
+        """The runs of random that a method is compared with, by seed: those that were run with it."""
         there = self._known_random if selector in self.known_labels else self._by
         return there.get((rung, BASELINE), {})
 
     @functools.cached_property
     def known_labels(self) -> frozenset[str]:
-        """The methods whose results are known and were not run here."""
+        """The methods with known results that were not run here."""
         return frozenset(row["selector"] for row in self.known)
 
     @functools.cached_property
     def contestants(self) -> list[str]:
-        """The methods that are ranked, in the order of the table: all but the oracle."""
+        """The ranked methods, in the order of the table: all except the oracle."""
         return [name for name in self.labels if name != CEILING]
 
     def name(self, label: str) -> str:
-        """What tables and charts call a method: known ones are marked, and so is the ceiling."""
+        """The name of a method in tables and charts: known ones and the ceiling are marked."""
         return label + (" (ceiling)" if label == CEILING else "") + (" *" if label in self.known_labels else "")
 
     @functools.cached_property
@@ -103,7 +103,7 @@ class Leaderboard:
 
     @functools.cached_property
     def seeds(self) -> int:
-        """How many seeds there are at most."""
+        """The largest number of seeds of a method."""
         return max(len(runs) for runs in self._by.values())
 
     @functools.cached_property
@@ -113,7 +113,7 @@ class Leaderboard:
         known            1 if the results come with the package and were not run here
         speed_up         virtual time of random to the target over the method's, geometric mean over seeds
         speed_up_rounds  the same of rounds
-        reached          with how many of its `seeds` the method reached the target
+        reached          number of its `seeds` with which the method reached the target
         final            final accuracy, mean over seeds; `final_difference` is minus that of random, paired by seed
         wasted           share of selected clients whose update was never merged
         worst_tenth      accuracy of the worst tenth of the clients; NaN if it was not measured
@@ -142,7 +142,7 @@ class Leaderboard:
     def against(self, label: str) -> list[dict[str, Any]]:
         """How much faster a method is than each of the others on each rung: geometric mean of ratios paired by seed.
 
-        One dict per rung and other method, the oracle left out: `ratio` above 1 if `label` is faster, with its 95 %
+        One dict per rung and other method, without the oracle: `ratio` is above 1 if `label` is faster, with its 95 %
         interval (`ratio_low`, `ratio_high`).
 
         >>> from enlist.ladder.charts import example
@@ -163,12 +163,12 @@ class Leaderboard:
 
     @functools.cached_property
     def standings(self) -> list[dict[str, Any]]:
-        """One dict per method over all rungs, best first; the oracle is the last.
+        """One dict per method over all rungs, best first; the oracle is last.
 
-        speed_up           geometric mean over rungs; the interval is over seeds, of this very set of rungs
+        speed_up           geometric mean over rungs; the interval is over seeds, for this set of rungs
         worst, worst_rung  the lowest speed-up, and where
         rank               mean rank by speed-up; the oracle has none
-        rungs              on how many rungs it was run; who lacks some comes last
+        rungs              number of rungs on which it was run; methods that lack some come last
         final_difference   mean over rungs, `worst_difference` the lowest
         """
         table: dict[str, dict[str, dict[str, Any]]] = {}
@@ -203,7 +203,7 @@ class Leaderboard:
         return row
 
     def _over_seeds(self, name: str, rungs: Sequence[str], column: str) -> Summary:
-        """The geometric mean over rungs, seed by seed; only seeds that every rung has."""
+        """The geometric mean over rungs, seed by seed; only for seeds that every rung has."""
         pairs = [(self._random(rung, name), self._by[rung, name]) for rung in rungs]
         shared = set.intersection(*({*base} & {*own} for base, own in pairs))
         means = [
@@ -214,7 +214,7 @@ class Leaderboard:
 
     @property
     def critical_difference(self) -> float:
-        """By how much mean ranks must differ to be significant at 5 % (Nemenyi); NaN of a single method."""
+        """The difference of mean ranks that is significant at 5 % (Nemenyi); NaN for a single method."""
         return critical_difference(len(self.contestants), len(self.rungs))
 
     @functools.cached_property
@@ -243,12 +243,12 @@ class Leaderboard:
 
     @property
     def by_rung(self) -> Any:
-        """One row per rung and method, as a data frame: what leaderboard.csv holds."""
+        """One row per rung and method, as a data frame: the content of leaderboard.csv."""
         return _frame(self.rows)
 
     @functools.cached_property
     def fewer_seeds(self) -> dict[str, int]:
-        """Methods that were run with fewer seeds than others, on some rung: how many they have there."""
+        """Methods that were run with fewer seeds than others on some rung, with their number of seeds."""
         least = {name: min(row["seeds"] for row in self.rows if row["selector"] == name) for name in self.labels}
         return {name: seeds for name, seeds in least.items() if seeds < self.seeds}
 
@@ -263,7 +263,7 @@ class Leaderboard:
 
     @property
     def notice(self) -> str:
-        """What a reader must know of the data: where digits took the place of Fashion-MNIST. Empty if nowhere."""
+        """A note on data: rungs on which digits replace Fashion-MNIST. Empty if there are none."""
         meant = {name: Rung.read(FOLDER / f"{name}.toml").data for name in self.rungs if name in NAMES}
         others = [name for name in meant if self.data[name] != meant[name]]
         if not others:
@@ -275,10 +275,10 @@ class Leaderboard:
 
     @property
     def footnote(self) -> str:
-        """What the marks of methods mean: * where they are known, and the ceiling. Empty if there are none."""
+        """The meaning of the marks of methods: * for known ones, and the ceiling. Empty if there are none."""
         said = []
         if self.known:
-            said.append("* known: comes with the package, was not run here, and is measured by the random run with it.")
+            said.append("* known: comes with the package, was not run here; compared with the random run with it.")
             pairs = [
                 (row, self._by[place][seed]) for place, runs in self._known_random.items() for seed, row in runs.items()
             ]
@@ -293,7 +293,7 @@ class Leaderboard:
         return " ".join(said)
 
     def lines(self) -> list[list[str]]:
-        """The standings as people read them, with a header; what nobody has, or all have alike, is left out."""
+        """The standings as a table with a header, without columns that are empty or the same for all."""
         lines = [self._line(row) for row in self.standings]
         measured = any(math.isfinite(row["worst_tenth"]) for row in self.standings)
         uneven = len({row["seeds"] for row in self.standings}) > 1
@@ -318,21 +318,21 @@ class Leaderboard:
         }
 
     def write(self, folder: str | PathLike[str]) -> Path:
-        """Write results.csv (one row per run made here) and leaderboard.csv (one per rung and method, and a column that
-        says which are known); returns the latter's path."""
+        """Write results.csv (one row per run made here) and leaderboard.csv (one per rung and method, with a column
+        that says which are known); returns the latter's path."""
         place = Path(folder)
         write_results(self.results, place / "results.csv")
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         return write_results(self.rows, place / "leaderboard.csv", names)
 
     def report(self, place: str | PathLike[str]) -> Path:
-        """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        """Write a page with tables and charts into a folder, or to a file that ends in .html; returns its path."""
         from enlist.ladder.page import write_report
 
         return write_report(self, Path(place))
 
     def markdown(self) -> str:
-        """A page that explains the ladder and shows all scores, as docs/ladder.md; its charts are not written."""
+        """A page that explains the ladder and shows all scores, such as docs/ladder.md; does not write its charts."""
         from enlist.ladder.markdown import markdown
 
         return markdown(self)
@@ -353,7 +353,7 @@ def read(folder: str | PathLike[str], *, known: bool = True) -> Leaderboard:
     folder : path
         The folder, or the file.
     known : bool, default True
-        Whether to show known results of other methods beside them.
+        Whether to also show known results of other methods.
 
     >>> read("no/such/folder")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""The leaderboard as a page for strangers, in Markdown: docs/ladder.md."""
+"""The leaderboard as a self-contained page in Markdown: docs/ladder.md."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ SHARE = """The oracle knows what no method can know, so it shows what could be g
 the share of it that the leading methods reach."""
 OVERALL = "all rungs"
 FIRST = 3
-"""Methods in the table of the oracle's speed-up, besides random."""
+"""Methods in the table of the oracle's speed-up, apart from random."""
 
 
 def markdown(board: Leaderboard, charts: str = "ladder") -> str:
@@ -114,7 +114,7 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
 
 
 def fewer(board: Leaderboard) -> str:
-    """Who was run with fewer seeds: a sentence, or nothing. Two methods are paired by the seeds that both have.
+    """A sentence on methods that were run with fewer seeds, or "". Two methods are paired by their common seeds.
 
     >>> from enlist.ladder.results import COLUMNS
     >>> some = dict.fromkeys(COLUMNS, 0.5) | {"rung": "silos", "data": "digits", "reached": 1, "rounds": 9}
@@ -155,7 +155,7 @@ def _rungs(board: Leaderboard) -> list[list[str]]:
 
 
 def _size(rung: str) -> tuple[str, str]:
-    """Clients, and how many a round takes, of a rung of the package; some data sets have clients of their own."""
+    """The clients and the clients per round of a rung of the package; some data sets have their own clients."""
     if rung not in NAMES:
         return UNKNOWN, UNKNOWN
     config = Rung.read(FOLDER / f"{rung}.toml").config
@@ -163,21 +163,21 @@ def _size(rung: str) -> tuple[str, str]:
 
 
 def _matrix(board: Leaderboard, cell: Callable[[Row], str]) -> list[list[str]]:
-    """Methods by rungs; an interval goes on a second line."""
+    """Methods by rungs, with intervals on a second line."""
     found = {(row["selector"], row["rung"]): cell(row).replace(" [", "<br>[") for row in board.rows}
     rows = [[board.name(label), *(found.get((label, rung), UNKNOWN) for rung in board.rungs)] for label in board.labels]
     return [["selector", *board.rungs], *rows]
 
 
 def _oracle(board: Leaderboard) -> list[str]:
-    """The share of the oracle's speed-up that the first methods reach, if there is an oracle."""
+    """The share of the oracle's speed-up that the leading methods reach, if there is an oracle."""
     if CEILING not in board.labels:
         return []
     return ["## Share of the oracle's speed-up", SHARE, table(oracle_lines(board))]
 
 
 def oracle_lines(board: Leaderboard) -> list[list[str]]:
-    """Per rung and over all, the oracle's speed-up and the share of it that the methods standing first reach.
+    """Per rung and over all, the oracle's speed-up and the share of it that the leading methods reach.
 
     >>> from enlist.ladder.charts import example
     >>> more = {**example().results[0], "selector": "oracle", "seconds": 45.0}
@@ -198,7 +198,7 @@ def oracle_lines(board: Leaderboard) -> list[list[str]]:
 
 
 def table(lines: Sequence[Sequence[str]]) -> str:
-    """A table in Markdown, its header first.
+    """A Markdown table, with its header first.
 
     >>> print(table([["rung", "fastest"], ["silos", "tempo"]]))
     | rung | fastest |

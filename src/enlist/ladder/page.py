@@ -16,7 +16,7 @@ from enlist.runs.scores import BASELINE
 RULES = (
     "The target of a rung and seed is 97 % of the final accuracy of random, reached by the first three evaluations in "
     "a row whose mean meets it. The speed-up is the virtual time of random to the target over the method's, paired by "
-    "seed; a run that never gets there counts with the whole budget of the rung. Over rungs it is the geometric mean, "
+    "seed; a run that never reaches it counts with the whole budget of the rung. Over rungs it is the geometric mean, "
     "with a 95 % interval over seeds (Student's t on logarithms)."
 )
 COLUMNS = (
@@ -32,7 +32,7 @@ PROFILE = "The profile shows on what share of the rungs a method is within a giv
 
 @unchecked()
 def write_report(board: Leaderboard, place: Path) -> Path:
-    """Write the page, and beside it charts/ (PNG and SVG); returns the page's path.
+    """Write the page, and next to it charts/ (PNG and SVG); returns the page's path.
 
     >>> import tempfile
     >>> from enlist.ladder.charts import example
@@ -81,7 +81,7 @@ def report_sections(board: Leaderboard) -> tuple[list[Section], Charts]:
 
 
 def sentence(board: Leaderboard) -> str:
-    """Who stands first, and how certainly.
+    """The leading method, with its interval.
 
     >>> from enlist.ladder.charts import example
     >>> sentence(example())
@@ -89,7 +89,7 @@ def sentence(board: Leaderboard) -> str:
     """
     first = board.standings[0]
     if first["selector"] == BASELINE:
-        return "Nobody is faster than random in the geometric mean."
+        return "No method is faster than random in the geometric mean."
     name = first["selector"] + (" (known)" if first["known"] else "")
     return (
         f"{name} is first: {ratio(first, 'speed_up')} times as fast as random in the geometric mean, "
@@ -98,7 +98,7 @@ def sentence(board: Leaderboard) -> str:
 
 
 def rung_lines(board: Leaderboard, rung: str) -> list[list[str]]:
-    """The scores of one rung, best first and the oracle last, with a header.
+    """The scores of one rung with a header, best first and the oracle last.
 
     >>> from enlist.ladder.charts import example
     >>> [line[:2] for line in rung_lines(example(), "silos")]

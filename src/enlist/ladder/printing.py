@@ -1,4 +1,4 @@
-"""Scores of a leaderboard as people read them."""
+"""Scores of a leaderboard, formatted."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What the ladder keeps of a run: one row, from which every score is made.
+"""What the ladder keeps of a run: one row, from which all scores are computed.
 
-The target of a rung and seed is 97 % of the final accuracy of random, and it is reached by the first three evaluations
-in a row whose mean meets it. Whoever never gets there counts with the budget of the rung, its virtual seconds and its
-rounds, and no less than with its own: so nobody gains by short rounds that lead nowhere.
+The target of a rung and seed is 97 % of the final accuracy of random. It is reached by the first three evaluations in a
+row whose mean meets it. A run that never reaches it counts with the budget of the rung, in virtual seconds and rounds,
+and at least with its own: so a method cannot gain by short rounds without progress.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enlist.runs.scores import BASELINE, LAST, run_scores, time_to, total
 from enlist.runs.tables import RunTables, read_table
 
 SHARE = 0.97
-"""Of the final accuracy of random, which is the target."""
+"""The target, as a share of the final accuracy of random."""
 COLUMNS = (
     "rung",
     "selector",
@@ -35,7 +35,7 @@ COLUMNS = (
     "worst_tenth",
     "server_ms",
 )
-"""Of results.csv: one row per run.
+"""Columns of results.csv: one row per run.
 
 target        accuracy to be reached with this seed
 reached       1 if it was
@@ -51,7 +51,7 @@ Row = Mapping[str, Any]
 
 
 def results(rung: str, runs: Iterable[RunTables]) -> list[dict[str, Any]]:
-    """One row per run of a rung; runs with a seed that random has not run are left out.
+    """One row per run of a rung, without runs whose seed random was not run with.
 
     >>> from enlist.runs.example import example_run
     >>> rows = results("example", [example_run(name) for name in ("random", "fedcs")])
@@ -95,7 +95,7 @@ def _data(run: RunTables) -> str:
 
 
 def server_ms(folder: Path) -> float:
-    """Processor time of the selector per round, in milliseconds; NaN where it was not noted.
+    """Processor time of the selector per round, in milliseconds; NaN where it was not recorded.
 
     >>> server_ms(Path("no/such/run"))
     nan
@@ -117,7 +117,7 @@ def _number(text: str) -> float:
 
 
 def write_results(rows: Iterable[Row], path: Path, columns: Sequence[str] = COLUMNS, digits: int = 10) -> Path:
-    """Write rows as CSV, by default those of results.csv, from which a leaderboard can be made again.
+    """Write rows as CSV, by default with the columns of results.csv, from which a leaderboard can be rebuilt.
 
     Numbers are written with at most `digits` significant digits.
 
@@ -140,7 +140,7 @@ def _cell(value: Any, digits: int) -> str:
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """The rows that `write_results` wrote.
+    """Read the rows written by `write_results`.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,8 @@
-"""The rungs: federations that stay as they are, each with a sentence that says what is hard about it.
+"""The rungs: fixed federations, each with a sentence on what is hard about it.
 
-A rung is a TOML file in rungs/: a configuration, and a table [rung] with that sentence (`hard`) and, where it needs
-Fashion-MNIST, the changes that make do with the digits of scikit-learn (`fallback`). Results of the two are never
-mixed. A rung that changes makes a new version of the ladder.
+A rung is a TOML file in rungs/: a configuration, and a table [rung] with that sentence (`hard`) and, if it needs
+Fashion-MNIST, the changes for using the digits of scikit-learn instead (`fallback`). Results of the two are never
+mixed. If a rung changes, the ladder gets a new version.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from enlist.errors import InputError, unknown
 from enlist.simulation.config import Config, parse
 
 VERSION = 1
-"""Of rungs and seeds together; results of different versions are not comparable."""
+"""The version of rungs and seeds; results of different versions are not comparable."""
 DEVELOPMENT = range(5)
-"""Seeds to tune on."""
+"""Seeds for tuning."""
 PUBLISHED = range(1000, 1010)
-"""Seeds for what is published; nothing is tuned on them."""
+"""Seeds for publication; nothing is tuned on them."""
 NAMES = (
     "label-skew",
     "deadline",
@@ -51,9 +51,9 @@ class Rung:
     Parameters
     ----------
     name : str
-        What tables call it.
+        Its name in tables.
     hard : str
-        One sentence that says what is hard about it.
+        One sentence on what is hard about it.
     config : Config
         The federation; its `rounds.seconds` and `rounds.rounds` are the budget of every run.
 
@@ -67,12 +67,12 @@ class Rung:
 
     @property
     def data(self) -> str:
-        """The data set that it has on this machine."""
+        """The data set that it uses on this machine."""
         return self.config.data.dataset.name
 
     @classmethod
     def read(cls, path: Path, *, fashion: bool = True) -> Rung:
-        """A rung from its file; without Fashion-MNIST, with the changes that it names.
+        """Read a rung from its file; without Fashion-MNIST, with the fallback changes.
 
         >>> Rung.read(FOLDER / "silos.toml", fashion=False).data
         'digits'
@@ -88,7 +88,7 @@ class Rung:
 
 
 def rungs(names: str | Sequence[str] | None = None) -> list[Rung]:
-    """Rungs by name (a list, or text with commas), in the order of tables; all of them if none is named.
+    """Rungs by name (a list, or text with commas), in the order of tables; by default all.
 
     >>> [rung.name for rung in rungs("users, silos")]
     ['silos', 'users']
@@ -104,7 +104,7 @@ def rungs(names: str | Sequence[str] | None = None) -> list[Rung]:
 
 
 def packaged(rung: Rung) -> bool:
-    """Whether a rung is one of the package's, as it stands there; a changed one is not, whatever it is called.
+    """Whether a rung is an unchanged rung of the package; a changed one is not, whatever its name.
 
     >>> [silos] = rungs("silos")
     >>> packaged(silos), packaged(dataclasses.replace(silos, config=silos.config.replace("rounds.k=5")))

@@ -27,23 +27,23 @@ from enlist.simulation.jobs import Job, JobResults, JobSettings, Tick
 from enlist.simulation.plans import Plan
 
 ALL = "all"
-"""Stands for every registered selector."""
+"""Means every registered selector."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ladder(Plan):
-    """Who climbs which rungs, with which seeds.
+    """The methods, rungs and seeds of a ladder run.
 
     Parameters
     ----------
     methods : str, list or dict, default "all"
-        Methods in any form; "all" is every registered selector, and random is always there.
+        Methods in any form; "all" is every registered selector, and random is always included.
     rungs : str or list, optional
-        Rungs by name, or `Rung` objects of your own; all if not given.
+        Rungs by name, or your own `Rung` objects; by default all.
     seeds : int, optional
-        How many seeds; by default 5, of published ones 10.
+        The number of seeds; by default 5, or 10 published ones.
     published : bool, default False
-        The seeds for publication, instead of those to tune on.
+        Use the seeds for publication instead of those for tuning.
 
     >>> Ladder("oort", "silos", seeds=1).runs()
     [('silos', 'random', 0), ('silos', 'oort', 0)]
@@ -73,7 +73,7 @@ class Ladder(Plan):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the methods are called."""
+        """The labels of the methods."""
         return tuple(method.label for method in self.methods)
 
     def comparisons(self) -> dict[str, Comparison]:
@@ -81,16 +81,16 @@ class Ladder(Plan):
         return {rung.name: Comparison(rung.config, self.methods, len(self.seeds), self.seeds[0]) for rung in self.rungs}
 
     def runs(self) -> list[tuple[str, str, int]]:
-        """Every (rung, label, seed), rung by rung and seed by seed, as a seed of a rung is a population."""
+        """Every (rung, label, seed), by rung and seed, because the seed of a rung determines its population."""
         return [(rung.name, label, seed) for rung in self.rungs for seed in self.seeds for label in self.labels]
 
     def check(self) -> None:
-        """Refuse methods that do not exist or do not fit, before anything runs."""
+        """Refuse unknown or unsuitable methods before anything runs."""
         for comparison in self.comparisons().values():
             comparison.check()
 
     def jobs(self, root: Path | None = None) -> list[Job]:
-        """The runs, each in its folder below `root`, if there is one."""
+        """The runs, each in its folder below `root`, if given."""
         return [
             dataclasses.replace(job, key=(name, *job.key))
             for name, comparison in self.comparisons().items()
@@ -98,7 +98,7 @@ class Ladder(Plan):
         ]
 
     def remember(self, root: Path, accept_changes: bool) -> None:
-        """Write down in the folder what it holds, a comparison per rung, or refuse one that holds something else."""
+        """Record in the folder what it holds, a comparison per rung, or refuse one that holds something else."""
         self._remember(root)
         for name, comparison in self.comparisons().items():
             comparison.remember(files.inside(root, name), accept_changes)
@@ -128,7 +128,7 @@ class Ladder(Plan):
             raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
 
     def known(self) -> list[dict[str, Any]]:
-        """What is known of the rungs, by methods that are not to be run here; and of random."""
+        """Known results on the rungs, of methods that are not run here, and of random."""
         theirs = {rung.name for rung in self.rungs if packaged(rung)}
         return [
             row
@@ -139,7 +139,7 @@ class Ladder(Plan):
     def leaderboard(
         self, ended: JobResults, root: str | PathLike[str] | None = None, *, known: bool = True
     ) -> Leaderboard:
-        """What came out, from memory or from the folder, and beside it what is known."""
+        """The results, from memory or from the folder, together with known ones."""
         if not ended.finished:
             reasons = dict.fromkeys(ended.failed.values())
             raise EnlistError(f"every run failed: {'; '.join(reasons)}") from ended.first_error
@@ -175,33 +175,33 @@ def ladder(
     Parameters
     ----------
     methods : str, list or dict, default "all"
-        Whom to run, in any form of a method; "all" is every registered selector. Whoever is named is run, known or
-        not, and so is random, as everybody is measured by it.
+        The methods to run, in any form; "all" is every registered selector. Named methods are run even if known, and
+        so is random, because all are compared with it.
     rungs : str or list, optional
-        Rungs by name, or `Rung` objects of your own; all if not given.
+        Rungs by name, or your own `Rung` objects; by default all.
     seeds : int, optional
-        How many seeds; by default 5, of published ones 10.
+        The number of seeds; by default 5, or 10 published ones.
     published : bool, default False
-        The seeds for publication, instead of those to tune on.
+        Use the seeds for publication instead of those for tuning.
     folder : path, optional
-        Where to keep the runs; what it holds already is not run again. Without one they stay in memory.
+        Where to save the runs; runs that it already holds are not repeated. Without one they stay in memory.
     jobs : int, default 1
         Processes. The results do not depend on it.
     engine : str or Engine, default "local"
-        Where runs are done: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", where `jobs` bounds
-        how many are done at once if it is above one. The results are the same; see docs/scaling.md.
+        Where to run: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", where `jobs` limits how many
+        runs are done at once if it is above one. The results are the same; see docs/scaling.md.
     known : bool, default True
-        Whether the leaderboard shows, beside what was run, what is known of methods that were not: results of the same
-        rungs and seeds that come with the package, marked.
+        Whether the leaderboard also shows known results of methods that were not run: those on the same rungs and seeds
+        that come with the package, marked.
     accept_changes : bool, default False
-        Continue with folders whose files were changed in the meantime.
+        Continue even if files of the folders were changed in the meantime.
     tick : callable, optional
-        Called with rung, label, seed and how that run stands.
+        Called with rung, label, seed and the state of that run.
 
     Returns
     -------
     Leaderboard
-        Standings, scores per rung, a page. Runs that failed are named in `failed`.
+        Standings, scores per rung, a page. Failed runs are named in `failed`.
 
     >>> from enlist.simulation import Config
     >>> tiny = Rung("tiny", "Nothing.", Config(data={"clients": 8}, rounds={"rounds": 6, "k": 3}))
@@ -220,7 +220,7 @@ def ladder(
 
 
 def everybody(given: selectors.AnyMethods) -> list[Method[Any]]:
-    """Methods in any form, "all" and "oracle" spelled out, and random among them.
+    """Methods in any form, with "all" and "oracle" expanded, and random added.
 
     >>> [method.label for method in everybody("oort, mine = bsfl")]
     ['random', 'oort', 'mine']
@@ -238,7 +238,7 @@ def everybody(given: selectors.AnyMethods) -> list[Method[Any]]:
 
 
 def _spelled(name: str) -> list[Any]:
-    """What a word stands for: "all" for every registered selector, "oracle" for the ceiling, which is not one."""
+    """Expand a word: "all" to every registered selector, "oracle" to the ceiling, which is not registered."""
     if name == ALL:
         return list(selectors.names())
     return [Method("enlist.simulation.oracle:Oracle", label=CEILING)] if name == CEILING else [name]

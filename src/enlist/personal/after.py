@@ -1,11 +1,11 @@
-"""What follows the rounds: a larger combination, training anew, fine-tuning, baselines, and every worker in turn.
+"""What follows the rounds: a larger combination, retraining, fine-tuning, baselines, and every worker in turn.
 
     summary = personalise(config, "folder")            # one target
     summaries = every_target(config, "folder")         # each worker in turn
 
-Every stage is a run of the very same loop: local-only, federated averaging and training anew play a fixed
-combination, fine-tuning plays the target alone from the best model. In a folder, stages lie below after/, and a whole
-that was killed goes on where it was.
+Every stage is a run of the same loop: local-only, federated averaging and retraining play a fixed combination;
+fine-tuning plays the target alone, starting from the best model. In a folder, stages are below after/, and a killed run
+resumes where it was.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Result
 
 Companions = Callable[[str], Sequence[PersonalCallback]]
-"""Callbacks of each stage, by its name."""
+"""Stage -> its callbacks."""
 
 
 BASELINES = {"local": "alone", "fedavg": "all"}
@@ -57,7 +57,7 @@ def nobody(stage: str) -> Sequence[PersonalCallback]:
 
 
 class Stages:
-    """Runs that follow one another, each in a folder of its own, or all in memory.
+    """Consecutive runs, each in its own folder, or all in memory.
 
     >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
     >>> stages = Stages(config.load_workers())
@@ -75,7 +75,7 @@ class Stages:
         self.workers, self.path, self.callbacks, self.accept_changes = workers, path, callbacks, accept_changes
 
     def run(self, name: str, config: PersonalConfig, **settings: Any) -> Personalisation:
-        """Run a stage, or go on with it where it stands."""
+        """Run a stage, or resume it."""
         path = None if self.path is None else files.inside(self.path, "after", name)
         along: dict[str, Any] = {"callbacks": self.callbacks(name), "accept_changes": self.accept_changes}
         return complete(config, path, workers=self.workers, resume=True, **along, **settings)
@@ -91,9 +91,9 @@ def personalise(
     priors: Sequence[Estimates] = (),
     accept_changes: bool | None = None,
 ) -> dict[str, Any]:
-    """Personalised learning with all that the configuration wants after it; returns what result.json then holds.
+    """Personalised learning with all stages of the configuration; returns the content of result.json.
 
-    `accept_changes` goes on with files of the folder that somebody changed in the meantime.
+    `accept_changes` continues even if files of the folder were changed in the meantime.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
     >>> config = PersonalConfig(workers=small, rounds={"rounds": 3}, after={"retrain": True, "fine_tune": 2})
@@ -130,7 +130,7 @@ def personalise(
     with RunFolder.open(folder, config.model_dump(mode="json"), resume=True, tables=PERSONAL_TABLES) as opened:
         with opened.writing():
             storage.replace(folder / "model.safetensors", safetensors.numpy.save(named))
-        opened.write_result(summary)  # intervals come last: whatever becomes of them, what was trained is written
+        opened.write_result(summary)  # intervals come last: even if they fail, what was trained is written
         summary |= _gains(final, baselines)
         opened.write_result(summary)
     return summary
@@ -146,9 +146,9 @@ def every_target(
     resume: bool = False,
     accept_changes: bool | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Each worker in turn as the target; what earlier targets found about a combination is where later ones begin.
+    """Each worker in turn as the target; later targets start from the estimates of earlier ones.
 
-    In a folder each has one of its own, called by its position and what of its name is safe in a file's.
+    In a folder, each target has its own, named after its position and the file-safe part of its name.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
     >>> config = PersonalConfig(workers=small, rounds={"rounds": 2}, after={"baselines": False})
@@ -179,9 +179,9 @@ def every_target(
 
 
 def target_folder(root: Path, workers: Workers, target: str) -> Path:
-    """The folder of a target below `root`: never a path that its name spells, whatever that is.
+    """The folder of a target below `root`; a name that looks like a path is never used as one.
 
-    Version 0.1 called it by the plain name; such a folder is found again.
+    Version 0.1 used the plain name; such a folder is still found.
 
     >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}})
     >>> target_folder(Path("runs"), config.load_workers(), "2").as_posix()
@@ -202,7 +202,7 @@ def target_folder(root: Path, workers: Workers, target: str) -> Path:
 
 
 def _target_of(folder: Path) -> str | None:
-    """Whose run a folder holds, if it holds one."""
+    """The target of the run in a folder, if there is one."""
     try:
         found = json.loads(files.read(folder / "config.json"))
     except (OSError, ValueError, RecursionError):
@@ -211,7 +211,7 @@ def _target_of(folder: Path) -> str | None:
 
 
 class _Watcher(PersonalCallback):
-    """Goes along with the stages of one target, and keeps what its first run has learned."""
+    """Callback for the stages of one target, which keeps what its first run learned."""
 
     def __init__(self, target: str, callbacks: Callable[[str, str], Sequence[PersonalCallback]] | None) -> None:
         self.target, self.callbacks = target, callbacks
@@ -226,7 +226,7 @@ class _Watcher(PersonalCallback):
 
 
 def fixed(config: PersonalConfig, combination: str | Sequence[str]) -> PersonalConfig:
-    """The same with one combination in every round: "alone", "all", or names.
+    """The same configuration with one combination in every round: "alone", "all", or names.
 
     >>> fixed(PersonalConfig(rule="extreme-explore"), ["3"]).rule.combination
     ('3',)
@@ -255,7 +255,7 @@ def fine_tuning(config: PersonalConfig) -> PersonalConfig:
 
 
 def _grown(config: PersonalConfig, first: Personalisation, stages: Stages) -> dict[str, Personalisation]:
-    """Run again with the union of the two best arms as a further one, as long as that is what is learned."""
+    """Run again with the union of the two best arms as a further arm, as long as that union is learned."""
     found: dict[str, Personalisation] = {}
     run = first
     for step in range(1, config.after.grow + 1):
@@ -276,12 +276,12 @@ def _grown(config: PersonalConfig, first: Personalisation, stages: Stages) -> di
 
 
 def _names(run: Personalisation) -> list[str]:
-    """The workers of the combination that a run has learned."""
+    """The workers of the combination that a run learned."""
     return [run.workers.names[worker] for worker in run.decision.arms.of(run.decision.best())]
 
 
 def _best(candidates: Mapping[str, Personalisation]) -> str:
-    """The stage with the best validation score; the earliest of equal ones."""
+    """The stage with the best validation score; among equals, the earliest."""
     names = list(candidates)
     best = names[0]
     for name in names[1:]:
@@ -294,21 +294,21 @@ def _best(candidates: Mapping[str, Personalisation]) -> str:
 def _summary(
     candidates: Mapping[str, Personalisation], baselines: Mapping[str, Personalisation], chosen: str
 ) -> dict[str, Any]:
-    """The names of all stages with what each came to, and whose model is the final one."""
+    """The names of all stages with their results, and which one gave the final model."""
     stages = {name: _stage(run) for name, run in {**candidates, **baselines}.items()}
     for name in {"local", "fine_tuned"} & set(stages):
-        stages[name]["communication"] = 0  # whoever trains alone needs no server
+        stages[name]["communication"] = 0  # training alone needs no server
     total = sum(stages[name]["communication"] for name in candidates)
     return {"stages": list(stages), **stages, "model": chosen, "total_communication": total}
 
 
 def _gains(final: Personalisation, baselines: Mapping[str, Personalisation]) -> dict[str, Any]:
-    """What the final model gains over each baseline."""
+    """The gain of the final model over each baseline."""
     return {f"gain_over_{name}": _gain(final, run) for name, run in baselines.items()}
 
 
 def _gain(run: Personalisation, other: Personalisation) -> dict[str, float | None]:
-    """By how much a run's best model beats another's on the target's test samples, with its interval over samples."""
+    """How much a run's best model beats another's on the target's test samples, with an interval over samples."""
     start, stop = run.workers.span("test", run.target)
     targets = run.federation.data["test"].y[start:stop]
     ours, theirs = (one.federation.outputs(one.best, one.target, "test") for one in (run, other))

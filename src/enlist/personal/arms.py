@@ -14,7 +14,7 @@ from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.errors import InputError, unknown
 
 MOST_OTHERS = 15
-"""Other workers for whom all combinations are listed: 2^15 of them."""
+"""Most other workers with which all combinations are listed: 2^15 of them."""
 
 Worker = str | int
 """A worker by name or by position."""
@@ -26,7 +26,7 @@ class Arms:
 
     members    (arms, workers) which workers belong to each arm; no two rows are equal
     target     position of the target worker
-    names      of the workers
+    names      names of the workers
 
     >>> arms = Arms.pairs(["1", "2", "3", "4"], target="2")
     >>> [arms.code(arm) for arm in range(len(arms))]
@@ -47,7 +47,7 @@ class Arms:
                 f"combination and one column for each of {len(self.names)} workers."
             )
         if not members[:, self.target].all():
-            raise InputError(f"an arm leaves out the target '{self.names[self.target]}'; it belongs to every one.")
+            raise InputError(f"an arm leaves out the target '{self.names[self.target]}'; it belongs to every arm.")
         _, first = np.unique(members, axis=0, return_index=True)
         if len(first) < len(members):
             twice = np.setdiff1d(np.arange(len(members)), first)[0]
@@ -79,13 +79,13 @@ class Arms:
 
     @classmethod
     def listed(cls, names: Sequence[str], target: Worker, combinations: Iterable[Iterable[Worker]]) -> Arms:
-        """The combinations of a list; each is made of names or positions, and the target may be left out."""
+        """The combinations of a list, each of names or positions; the target may be left out."""
         workers, place = _workers(names, target)
         return cls(_rows(workers, place, combinations), place, workers)
 
     @classmethod
     def coded(cls, names: Sequence[str], target: Worker, codes: Iterable[str]) -> Arms:
-        """The combinations that `code` wrote, such as "0110"."""
+        """The combinations of codes such as "0110", as written by `code`."""
         workers, place = _workers(names, target)
         rows = [[letter == "1" for letter in code] for code in codes]
         for row, code in zip(rows, codes, strict=True):
@@ -106,7 +106,7 @@ class Arms:
 
     @property
     def sizes(self) -> IntArray:
-        """Workers of each arm, the target included."""
+        """The number of workers of each arm, including the target."""
         return np.asarray(self.members.sum(axis=1))
 
     @property
@@ -133,7 +133,7 @@ class Arms:
         return "+".join(self.names[worker] for worker in self.of(arm))
 
     def code(self, arm: int) -> str:
-        """A 1 for each worker that is in and a 0 for each that is not, as the thesis writes it."""
+        """A 1 for each worker in the arm and a 0 for each that is not, as the thesis writes it."""
         return "".join("1" if inside else "0" for inside in self.members[arm])
 
     def position(self, workers: Iterable[Worker]) -> int | None:
@@ -152,16 +152,16 @@ class Arms:
         return np.asarray(~(self.members & ~present).any(axis=1))
 
     def with_more(self, combinations: Iterable[Iterable[Worker]]) -> Arms:
-        """These arms and then further ones; those that are there already are left out."""
+        """These arms followed by further ones, without duplicates."""
         rows = _rows(self.names, self.target, combinations)
         new = [row for row in rows if not (self.members == row).all(axis=1).any()]
         more = np.array(new, dtype=bool).reshape(-1, len(self.names))
         return Arms(np.concatenate([self.members, more]), self.target, self.names)
 
     def matching(self, other: Arms, values: ArrayLike) -> FloatArray:
-        """For each arm the value that the same workers have in `other`; NaN where they are no arm there.
+        """For each arm, the value of the same workers in `other`; NaN where they are not an arm there.
 
-        `other` may belong to another target: the pair of a and b is an arm for both.
+        `other` may have another target: the pair of a and b is an arm for both.
         """
         given = np.asarray(values, dtype=float)
         if given.shape != (len(other),):
@@ -175,7 +175,7 @@ def _workers(names: Sequence[str], target: Worker) -> tuple[tuple[str, ...], int
     workers = tuple(names)
     if len(set(workers)) < len(workers):
         twice = next(name for name in workers if workers.count(name) > 1)
-        raise InputError(f"two workers are called '{twice}'; give each a name of its own.")
+        raise InputError(f"two workers are called '{twice}'; give each a unique name.")
     if len(workers) < 2:
         raise InputError(f"there are {len(workers)} workers; personalised learning needs the target and one other.")
     return workers, _place(workers, target)
@@ -188,7 +188,7 @@ def _place(names: tuple[str, ...], worker: Worker) -> int:
         return names.index(worker)
     place = checks.whole("worker", worker, minimum=0)
     if place >= len(names):
-        raise InputError(f"worker {place} does not exist; with {len(names)} workers allowed are 0 to {len(names) - 1}.")
+        raise InputError(f"worker {place} does not exist; there are workers 0 to {len(names) - 1}.")
     return place
 
 

@@ -1,4 +1,4 @@
-"""Dense networks with batch norm: what they are made of, and their evaluation in as few passes as possible.
+"""Dense networks with batch norm: their layers, and their evaluation in as few passes as possible.
 
 In evaluation a batch norm  y = g (z - m) / sqrt(v + e) + c  is a fixed scaling, so it is folded into the linear layer
 before it, with s = g / sqrt(v + e):  W' = s W,  b' = s (b - m) + c.
@@ -24,12 +24,12 @@ FOLLOWS: dict[type[nn.Module], tuple[type[nn.Module], ...]] = {
     nn.BatchNorm1d: (nn.ReLU,),
     nn.ReLU: (nn.Linear,),
 }
-"""What may stand behind what."""
+"""Which layer may follow which."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Norm:
-    """Where a batch norm lies in the flat vectors, and its two constants.
+    """The place of a batch norm in the flat vectors, and its two constants.
 
     >>> chain = Chain.of(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2)))
     >>> chain.layers[0].norm.gain.shape, chain.layers[1].norm
@@ -47,7 +47,7 @@ class Norm:
 
 @dataclasses.dataclass(frozen=True)
 class Layer:
-    """A linear layer, and the batch norm behind it if there is one.
+    """A linear layer, and the batch norm that follows it, if any.
 
     >>> Chain.of(nn.Linear(4, 3)).layers[0].weight.shape
     (3, 4)
@@ -60,7 +60,7 @@ class Layer:
 
 @dataclasses.dataclass(frozen=True)
 class Chain:
-    """Linear layers, each but the last followed by batch norm or nothing, and ReLU.
+    """Linear layers, each except the last followed by an optional batch norm and ReLU.
 
     >>> chain = Chain.of(nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU(), nn.Linear(3, 2)))
     >>> len(chain.layers), chain.normed
@@ -72,7 +72,7 @@ class Chain:
 
     @classmethod
     def of(cls, module: nn.Module) -> Chain | None:
-        """The chain that a module is, or None if it is anything else: only a plain `nn.Sequential` qualifies."""
+        """The chain of a module, or None if it is something else: only a plain `nn.Sequential` qualifies."""
         parts = list(module) if type(module) is nn.Sequential else [module]
         parts = parts[1:] if isinstance(parts[0], nn.Flatten) else parts
         kinds = [type(part) for part in parts]
@@ -92,11 +92,11 @@ class Chain:
 
     @property
     def normed(self) -> bool:
-        """Whether there is a batch norm in it."""
+        """Whether it contains a batch norm."""
         return any(layer.norm is not None for layer in self.layers)
 
     def folded(self, model: Vectors) -> list[tuple[Tensor, Tensor]]:
-        """(weight, bias) of each layer with its batch norm folded in, as it is used in evaluation."""
+        """(weight, bias) of each layer with its batch norm folded in, as used in evaluation."""
         found = []
         for layer in self.layers:
             weight, bias = layer.weight.view(model.parameters), layer.bias.view(model.parameters)
@@ -110,7 +110,7 @@ class Chain:
         return found
 
     def outputs(self, model: Vectors, inputs: Tensor) -> Tensor:
-        """(n, outputs) of a model in evaluation, for inputs (n, ...)."""
+        """Outputs (n, outputs) of a model in evaluation, for inputs (n, ...)."""
         layers = [(weight.t(), bias) for weight, bias in self.folded(model)]
         found = []
         for values in torch.split(inputs.flatten(1), ROWS):

@@ -20,7 +20,7 @@ KINDS: tuple[Kind, ...] = ("pairs", "all", "extreme", "extreme-delayed", "extrem
 
 
 def combination_units(members: int) -> int:
-    """Messages of a round that plays one combination of so many workers, the target included.
+    """Messages of a round that plays one combination of this many workers, including the target.
 
     >>> combination_units(2), combination_units(4)
     (6, 10)
@@ -29,7 +29,7 @@ def combination_units(members: int) -> int:
 
 
 def extreme_units(workers: int, arms: int, *, delayed: bool = False, bundled: bool = True) -> int:
-    """Messages of a round of Extreme Explore in which so many workers train and so many arms are evaluated.
+    """Messages of a round of Extreme Explore with this many training workers and evaluated arms.
 
     >>> extreme_units(6, 5, delayed=True), extreme_units(6, 5), extreme_units(6, 5, bundled=False)
     (12, 14, 22)
@@ -48,7 +48,7 @@ def fedavg_units(workers: int) -> int:
 
 
 def expected_units(kind: Kind, workers: int) -> int:
-    """Messages per round that a way of playing is expected to need; Extreme Explore plays pairs.
+    """Expected messages per round of a way of playing; Extreme Explore plays pairs.
 
     >>> [expected_units(kind, 6) for kind in KINDS]
     [6, 9, 14, 12, 22, 12]
@@ -66,10 +66,10 @@ def expected_units(kind: Kind, workers: int) -> int:
 
 
 def units(arms: Arms, play: Play, *, delayed: bool = False, bundled: bool = True, lost: int = 0) -> int:
-    """Messages of a round that was really played; `lost` is the number of workers whose reply did not come.
+    """Messages of a round that was actually played; `lost` is the number of workers that did not reply.
 
-    In a round of Extreme Explore only workers of arms that are played train, so each removed or masked pair saves two
-    messages. Without any arm the target trains alone.
+    In a round of Extreme Explore only workers of played arms train, so each removed or masked pair saves two messages.
+    Without any arm the target trains alone.
 
     >>> arms = Arms.pairs(["1", "2", "3", "4"], "2")
     >>> units(arms, Play([0], extreme=False)), units(arms, Play([0, 1, 2], extreme=True), delayed=True)
@@ -83,7 +83,7 @@ def units(arms: Arms, play: Play, *, delayed: bool = False, bundled: bool = True
 
 
 def cost_table(workers: int) -> list[dict[str, Any]]:
-    """What a round costs for each way of playing, and what an evaluated combination costs.
+    """The cost of a round and of an evaluated combination, for each way of playing.
 
     >>> cost_table(6)[0]
     {'kind': 'pairs', 'workers': 6, 'messages': 6, 'combinations': 1, 'messages_per_combination': 6.0}

@@ -1,4 +1,4 @@
-"""The configuration of personalised learning: what a TOML file says, checked on load."""
+"""The configuration of personalised learning: the content of a TOML file, checked on load."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from enlist.training.models import AnyModel, Thesis
 
 
 class PersonalTraining(LocalTraining):
-    """How workers train: SGD. Epochs are a matter of rounds.
+    """How workers train: SGD. Epochs are set by rounds.
 
     >>> PersonalTraining(batch=10).lr
     0.3
@@ -41,7 +41,7 @@ class PersonalTraining(LocalTraining):
             if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
                 raise ValueError(f"{name} = {getattr(self, name)} is not used here; {instead}.")
         if self.partial != 1 or self.measure is not None:
-            raise ValueError("partial and measure belong to simulations with deadlines; leave them out.")
+            raise ValueError("partial and measure are for simulations with deadlines; leave them out.")
         return self
 
 
@@ -52,14 +52,14 @@ class PersonalRoundsSection(Options):
     FixedEpochs(epochs=4, kind='fixed')
     """
 
-    rounds: int = pydantic.Field(20, ge=1, le=MOST_ROUNDS, description="Rounds at most.")
+    rounds: int = pydantic.Field(20, ge=1, le=MOST_ROUNDS, description="Maximum number of rounds.")
     epochs: AnyEpochs = pydantic.Field(FixedEpochs(), description="Epochs per round: a number, or a table.")
     pretrain: int = pydantic.Field(
-        6, ge=0, le=MOST_EPOCHS, description="Epochs that every worker trains before the first round; 0 leaves it out."
+        6, ge=0, le=MOST_EPOCHS, description="Epochs that every worker trains before the first round; 0 for none."
     )
     start: Literal["own", "average", "target"] = pydantic.Field(
         "own",
-        description="What the first round goes on from after pre-training: each worker's own model, the average of "
+        description="What the first round starts from after pre-training: each worker's own model, the average of "
         "all, or the target's.",
     )
 
@@ -72,7 +72,7 @@ class PersonalRoundsSection(Options):
 
 
 class Priors(Options):
-    """Estimates of an earlier run that this one begins with.
+    """Estimates of an earlier run with which this one begins.
 
     >>> Priors().weight
     1
@@ -83,14 +83,14 @@ class Priors(Options):
 
 
 class Elimination(Options):
-    """Arms that are clearly worse than the best are not played any more.
+    """Stop playing arms that are clearly worse than the best.
 
     >>> Elimination(confidence=0.99).confidence
     0.99
     """
 
     confidence: float | None = pydantic.Field(
-        None, gt=0, lt=1, description="Confidence of the intervals that must not overlap, such as 0.99; none: no arm."
+        None, gt=0, lt=1, description="Confidence of the intervals that must not overlap, such as 0.99; none: never."
     )
 
 
@@ -102,15 +102,15 @@ class AfterSection(Options):
     """
 
     baselines: bool = pydantic.Field(True, description="Train local-only and federated averaging for comparison.")
-    retrain: bool = pydantic.Field(False, description="Train anew with the best combination fixed.")
+    retrain: bool = pydantic.Field(False, description="Retrain with the best combination fixed.")
     fine_tune: int = pydantic.Field(
         0,
         ge=0,
         le=MOST_ROUNDS,
-        description="Epochs at most that the target then trains alone from the best model; 0 leaves it out.",
+        description="Most epochs that the target then trains alone from the best model; 0 for none.",
     )
     grow: int = pydantic.Field(
-        0, ge=0, description="How many times at most a larger combination is tried, made of good pairs."
+        0, ge=0, description="How many times at most a larger combination, made of good pairs, is tried."
     )
 
 
@@ -126,8 +126,8 @@ class PersonalConfig(Options):
     data_seed: int | None = pydantic.Field(
         None, ge=0, description="A separate seed for the data, so that many seeds share the same data."
     )
-    workers: WorkersSection = pydantic.Field(WorkersSection(), description="Who the workers are, and their samples.")
-    target: str = pydantic.Field("2", description="Name of the worker for whom the model is made.")
+    workers: WorkersSection = pydantic.Field(WorkersSection(), description="The workers and their samples.")
+    target: str = pydantic.Field("2", description="Name of the worker that the model is for.")
     metric: MetricName = pydantic.Field(
         "auto", description="Score of a model on the target's samples; auto: auc, accuracy, or loss for a regression."
     )
@@ -137,12 +137,12 @@ class PersonalConfig(Options):
     arms: ArmsSection = pydantic.Field(ArmsSection(), description="Which combinations may be played.")
     rule: AnyRule = pydantic.Field(UCBRule(), description="How a combination is chosen.")
     explore: ExploreRounds = pydantic.Field(ExploreRounds(), description="Rounds of Extreme Explore mixed in.")
-    reward: AnyReward = pydantic.Field(Increment(), description="What an increase of the score is worth.")
-    weights: AnyWeights = pydantic.Field(SampleWeights(), description="What models weigh in an aggregate.")
+    reward: AnyReward = pydantic.Field(Increment(), description="The reward for an increase of the score.")
+    weights: AnyWeights = pydantic.Field(SampleWeights(), description="Weights of models in an aggregate.")
     stopping: AnyStopping = pydantic.Field(Never(), description="When training stops early.")
-    elimination: Elimination = pydantic.Field(Elimination(), description="Arms that are not played any more.")
+    elimination: Elimination = pydantic.Field(Elimination(), description="When arms are no longer played.")
     priors: Priors = pydantic.Field(Priors(), description="Estimates to begin with.")
-    failures: WorkerFailures = pydantic.Field(WorkerFailures(), description="Workers that are away or do not answer.")
+    failures: WorkerFailures = pydantic.Field(WorkerFailures(), description="Workers that are away or do not reply.")
     poison: tuple[AnyPoison, ...] = pydantic.Field((), description="Poisonous workers.")
     after: AfterSection = pydantic.Field(AfterSection(), description="What follows the rounds.")
 
@@ -170,17 +170,17 @@ class PersonalConfig(Options):
             )
         if self.arms.kind == "clusters" and not self.rounds.pretrain and not isinstance(self.rule, FixedRule):
             raise ValueError(
-                "arms.kind is 'clusters', which looks at the updates of pre-training, and rounds.pretrain is 0; "
+                "arms.kind is 'clusters', which uses the updates of pre-training, and rounds.pretrain is 0; "
                 "set it, for example to 6."
             )
         return self
 
     def code(self) -> tuple[str, ...]:
-        """The code that a run of this configuration imports, as "module:name": all of it is named here."""
+        """All code that a run of this configuration imports, as "module:name"."""
         return (*(() if self.workers.files else self.workers.dataset.code()), *self.model.code())
 
     def load_workers(self) -> Workers:
-        """The workers that this configuration describes; many runs may share them."""
+        """The workers of this configuration; many runs may share them."""
         return self.workers.load(Streams(self.seed if self.data_seed is None else self.data_seed), self.poison)
 
 
@@ -199,8 +199,8 @@ def parse(values: Mapping[str, Any], source: str) -> PersonalConfig:
 def load(path: str | PathLike[str], changes: Sequence[str] = (), *, trust: bool = False) -> PersonalConfig:
     """A configuration from a TOML file (or the config.json of a run), with `a.b=c` changes applied.
 
-    Code that a run folder's own config.json names is refused, unless this user made the folder on this machine, or
-    says that it may run: `trust`.
+    Code named in a run folder's own config.json is refused, unless this user made the folder on this machine, or allows
+    it with `trust`.
 
     >>> load("missing.toml")
     Traceback (most recent call last):

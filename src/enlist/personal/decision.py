@@ -1,4 +1,4 @@
-"""Decisions: which arms to play, which of their models to keep, and what was learned of them."""
+"""Decisions: which arms to play, which of their models to keep, and what was learned about them."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class ExploreRounds(Options):
     """
 
     probability: float = pydantic.Field(
-        0.0, ge=0, le=1, description="Probability that a round is one of Extreme Explore; 0.1 is a good beginning."
+        0.0, ge=0, le=1, description="Probability that a round is one of Extreme Explore; 0.1 is a good start."
     )
     every: int | None = pydantic.Field(None, ge=1, description="Rounds from one scheduled exploration to the next.")
     growth: float = pydantic.Field(
-        1.0, ge=1, le=1000, description="Factor by which the distance grows after each scheduled exploration."
+        1.0, ge=1, le=1000, description="Factor by which this interval grows after each scheduled exploration."
     )
 
     def scheduled(self, round: int) -> bool:
@@ -59,7 +59,7 @@ class ExploreRounds(Options):
         return due == round
 
     def extreme(self, round: int, rng: np.random.Generator) -> bool:
-        """Whether `round` is one of Extreme Explore, by schedule or by luck."""
+        """Whether `round` is one of Extreme Explore, by schedule or by chance."""
         lucky = self.probability > 0 and rng.random() < self.probability
         return lucky or self.scheduled(round)
 
@@ -111,7 +111,7 @@ class Decision:
         return isinstance(self.rule, bandits.ExtremeExplore | bandits.BayesianExtremeExplore)
 
     def play(self, allowed: ArrayLike, round: int) -> Play:
-        """The arms of this round among those allowed and not removed."""
+        """The arms of this round, among those allowed and not removed."""
         extreme = self.explore.extreme(round, self.rng) or self.always_extreme
         given = np.asarray(allowed, dtype=bool)
         if given.shape != (len(self.arms),):
@@ -124,11 +124,11 @@ class Decision:
         return Play(np.flatnonzero(possible) if extreme else self.rule.choose(possible), extreme)
 
     def adopt(self, play: Play, rewards: ArrayLike) -> int:
-        """Position within `play.arms` of the arm whose model is kept; ask before `learn`.
+        """Position within `play.arms` of the arm whose model is kept; call it before `learn`.
 
-        In a round of Extreme Explore it is the best reward; ties, which binary rewards often have, go by the estimate
-        from the rounds before, then by lot. With delayed rewards it is the best estimate. An arm that is not credited
-        (NaN) loses.
+        In a round of Extreme Explore the best reward wins; ties, which are frequent with binary rewards, are broken by
+        the estimate from earlier rounds, then at random. With delayed rewards the best estimate wins. An arm that is
+        not credited (NaN) loses.
         """
         if len(play.arms) == 1:
             return 0
@@ -140,7 +140,7 @@ class Decision:
         return winner(given, values, luck)
 
     def learn(self, arms: ArrayLike, rewards: ArrayLike, increases: ArrayLike) -> None:
-        """Take in the rewards and increases of the arms that were played; NaN is not credited."""
+        """Learn from the rewards and increases of the played arms; NaN is not credited."""
         played, earned, gained = np.asarray(arms), np.asarray(rewards, dtype=float), np.asarray(increases, dtype=float)
         credited = ~np.isnan(earned)
         if credited.any():
@@ -154,7 +154,7 @@ class Decision:
         return self.rule.rng
 
     def values(self) -> FloatArray:
-        """The rule's present estimate of each arm's reward."""
+        """The rule's current estimate of each arm's reward."""
         return self.rule.values()
 
     def count(self) -> IntArray:
@@ -166,20 +166,20 @@ class Decision:
         return self.evidence.bounds(checks.finite("confidence", confidence, 0.0, 1.0 - 1e-12), self.arms.alone)
 
     def probability_best(self) -> FloatArray:
-        """Probability that each arm has the largest mean increase. Asking changes nothing."""
+        """Probability that each arm has the largest mean increase. The call changes no state."""
         return self.evidence.probability_best(self.arms.alone)
 
     def best(self) -> int:
-        """The combination learned: of those credited, the one that is most probably the best."""
+        """The combination learned: among credited ones, the one most probably the best."""
         seen = self.count() > 0
         if not seen.any():
             return int(np.argmax(self.values())) if self.only is None else self.only
         return winner(np.where(seen, self.probability_best(), np.nan), self.evidence.mean)
 
     def eliminate(self, confidence: float = 0.95) -> IntArray:
-        """Remove the arms whose upper bound is below the best lower bound; returns those that are new.
+        """Remove the arms whose upper bound is below the best lower bound; returns the newly removed ones.
 
-        Each interval holds with `confidence` for a single look; whoever looks after every round takes 0.99.
+        Each interval holds with `confidence` for a single check; use 0.99 for a check after every round.
         """
         lower, upper = self.bounds(confidence)
         clearly_worse = ~self.removed & (upper < lower[~self.removed].max())
@@ -187,10 +187,10 @@ class Decision:
         return np.flatnonzero(clearly_worse)
 
     def extend(self, arms: Arms) -> None:
-        """Continue with more arms: the present ones, and then new ones (`Arms.with_more`)."""
+        """Continue with more arms: the current ones, followed by new ones (`Arms.with_more`)."""
         before, more = len(self.arms), len(arms) - len(self.arms)
         if arms.names != self.arms.names or not np.array_equal(arms.members[:before], self.arms.members):
-            raise InputError("the arms to go on with must begin with the present ones; use Arms.with_more.")
+            raise InputError("the arms to continue with must begin with the current ones; use Arms.with_more.")
         self.arms = arms
         self.rule.state.grow(more)
         self.rule.joined(before)
@@ -198,12 +198,12 @@ class Decision:
         self.removed = np.concatenate([self.removed, np.zeros(more, dtype=bool)])
 
     def priors(self, values: ArrayLike, weight: int = 1) -> None:
-        """Start from the estimates of an earlier run or another target, each worth `weight` rewards; NaN is none."""
+        """Start from the estimates of an earlier run or another target, each worth `weight` rewards; NaN is unknown."""
         given = np.asarray(values, dtype=float)
         if given.shape != (len(self.arms),):
             raise InputError(f"values has shape {given.shape}; it needs one number for each of {len(self.arms)} arms.")
         if self.count().any():
-            raise InputError("priors come before the first reward; start a new decision.")
+            raise InputError("priors must be set before the first reward; start a new decision.")
         known = np.flatnonzero(~np.isnan(given))
         self.rule.prior(known, given[known], checks.whole("weight", weight, minimum=0))
 

@@ -1,4 +1,4 @@
-"""Epochs per round: always the same, until the local loss stands still, or fewer as the gains of rounds shrink."""
+"""Epochs per round: a fixed number, until the local loss stops falling, or fewer as the gains of rounds shrink."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from enlist.training.local import MOST_EPOCHS
 
 
 class Pacer:
-    """Says how many epochs the next round has, and sees what the last one gained.
+    """Sets the epochs of the next round, and observes what the last one gained.
 
     >>> pacer = ShrinkingEpochs(epochs=6, least=2, window=1).start()
     >>> for gain in (0.10, 0.05, -0.01):
@@ -28,16 +28,16 @@ class Pacer:
 
     @property
     def most(self) -> int:
-        """Epochs that the next round has at most."""
+        """Maximum epochs of the next round."""
         return self.options.planned(self.gains)
 
     @property
     def tolerance(self) -> float | None:
-        """Relative fall of the local loss from epoch to epoch below which a worker stops; None if it never does."""
+        """A worker stops when its local loss falls by less than this share in an epoch; None: never."""
         return self.options.tolerance if isinstance(self.options, StableEpochs) else None
 
     def observe(self, gain: float) -> None:
-        """By how much the target's validation score improved in a round."""
+        """Record how much the target's validation score improved in a round."""
         self.gains.append(gain)
 
     def state(self) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Pacer:
 
 
 class EpochOptions(Options):
-    """What all ways share: a pacer that starts from them.
+    """Base class of all ways to set epochs; `start` makes their pacer.
 
     >>> FixedEpochs(epochs=4).start().most
     4
@@ -59,16 +59,16 @@ class EpochOptions(Options):
     epochs: int = pydantic.Field(6, ge=1, le=MOST_EPOCHS, description="Epochs per round.")
 
     def start(self) -> Pacer:
-        """A pacer at its beginning."""
+        """A new pacer."""
         return Pacer(self)
 
     def planned(self, gains: list[float]) -> int:
-        """Epochs of the next round at most, given what each earlier round gained."""
+        """Maximum epochs of the next round, given the gain of each earlier round."""
         return self.epochs
 
 
 class FixedEpochs(EpochOptions):
-    """The same number of epochs in every round, as in the thesis: 6, where 4 told combinations apart less well.
+    """The same number of epochs in every round, as in the thesis: 6, as 4 distinguished combinations less well.
 
     >>> FixedEpochs().epochs
     6
@@ -78,17 +78,17 @@ class FixedEpochs(EpochOptions):
 
 
 class StableEpochs(EpochOptions):
-    """Each worker trains until its loss over an epoch falls by less than `tolerance` of it; momentum begins anew with
-    each epoch.
+    """Each worker trains until its loss falls by less than a share `tolerance` in an epoch; momentum restarts with each
+    epoch.
 
     >>> StableEpochs().start().tolerance
     0.01
     """
 
     kind: Literal["stable"] = "stable"
-    epochs: int = pydantic.Field(12, ge=1, le=MOST_EPOCHS, description="Epochs per round at most.")
+    epochs: int = pydantic.Field(12, ge=1, le=MOST_EPOCHS, description="Maximum epochs per round.")
     tolerance: float = pydantic.Field(
-        0.01, gt=0, lt=1, description="Relative fall of the local loss from epoch to epoch below which a worker stops."
+        0.01, gt=0, lt=1, description="A worker stops when its local loss falls by less than this share in an epoch."
     )
 
 
@@ -100,7 +100,7 @@ class ShrinkingEpochs(EpochOptions):
     """
 
     kind: Literal["shrinking"] = "shrinking"
-    least: int = pydantic.Field(1, ge=1, description="Epochs per round at least.")
+    least: int = pydantic.Field(1, ge=1, description="Minimum epochs per round.")
     window: int = pydantic.Field(3, ge=1, description="Rounds over which the gain is averaged.")
 
     @pydantic.model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""A federation of few workers: they train from a model they are sent, and any combination of them is aggregated."""
+"""A federation of few workers: they train from the model they are sent, and any combination can be aggregated."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from enlist.training.flat import Vectors
 from enlist.training.local import LocalTraining, Report, TrainingTask, check_work
 from enlist.training.models import ModelOptions, initialise
 
-LATE = "it did not answer"
+LATE = "it did not reply"
 
 
 @dataclasses.dataclass(eq=False)
 class WorkerUpdate:
     """What a worker sends back: its update of the model it was sent, or why there is none.
 
-    >>> WorkerUpdate(None, 0, "it did not answer").error
-    'it did not answer'
+    >>> WorkerUpdate(None, 0, "it did not reply").error
+    'it did not reply'
     """
 
     update: Vectors | None
@@ -41,9 +41,9 @@ class WorkerUpdate:
 class Federation:
     """Workers, one module, and the metric of the target.
 
-    Training streams belong to (seed, round, worker): what a worker does in a round with a given model is the same
-    whatever else is trained. Networks of linear layers with batch norm are trained side by side (stacked.py), others
-    by the engine of the simulator.
+    Training streams belong to (seed, round, worker): what a worker does with a given model in a round does not depend
+    on what else is trained. Networks of linear layers with batch norm are trained together (stacked.py), others by the
+    engine of the simulator.
 
     >>> from enlist.data import Telecom
     >>> from enlist.training.models import Thesis
@@ -88,11 +88,11 @@ class Federation:
         failing: Sequence[int] = (),
         tolerance: float | None = None,
     ) -> dict[int, WorkerUpdate]:
-        """Each member trains the model for some epochs; updates are relative to `model`, and nobody cheats yet.
+        """Each member trains the model for some epochs; updates are relative to `model`, and not distorted yet.
 
         round        0 is pre-training, before the first round
-        starts       models that members go on from instead; all of them or none
-        failing      members that do not answer
+        starts       models that members start from instead; for all of them or none
+        failing      members that do not reply
         tolerance    a member stops early when its loss falls by less than this share in an epoch
         """
         answering = [worker for worker in members if worker not in set(failing)]
@@ -112,7 +112,7 @@ class Federation:
         return found
 
     def sent(self, trained: Mapping[int, WorkerUpdate]) -> dict[int, WorkerUpdate]:
-        """What arrives at the server: poisonous workers distort their updates."""
+        """The updates as they arrive at the server: poisonous workers distort theirs."""
         found = dict(trained)
         for worker, answer in trained.items():
             if answer.update is not None and worker in self.poison:
@@ -124,7 +124,7 @@ class Federation:
         return found
 
     def aggregate(self, model: Vectors, trained: Sequence[WorkerUpdate], weights: Sequence[float]) -> Vectors:
-        """The model plus the weighted mean of the updates; batch-norm statistics by weighted mean as well."""
+        """The model plus the weighted mean of the updates; the same for batch-norm statistics."""
         mean = Mean().start(self.layout.size)
         merge = BufferMerge(self.layout.buffer_size, self.layout.counter_size)
         for answer, weight in zip(trained, weights, strict=True):
@@ -148,7 +148,7 @@ class Federation:
         return [self.score(model, worker, part) for worker in members]
 
     def outputs(self, model: Vectors, worker: int, part: str) -> Tensor:
-        """What a model says to a part of a worker's samples, (n, outputs)."""
+        """The outputs of a model for a part of a worker's samples, (n, outputs)."""
         start, stop = self.workers.span(part, worker)
         if self.chain is None:
             return self.engine.outputs(model, part, start, stop)
@@ -158,15 +158,15 @@ class Federation:
     def _pass(
         self, members: Sequence[int], begin: Sequence[Vectors], epochs: int, round: int, epoch: int = 0
     ) -> tuple[Vectors, list[Report], list[int]]:
-        """Train each member from its own beginning; the models they end with, (members, ...)."""
+        """Train each member from its own start; returns the final models, (members, ...)."""
         models, places = _stack(begin)
         tasks = []
         for slot, worker in enumerate(members):
             start, stop = self.workers.span("train", worker)
             check_work("epochs", epochs, stop - start)
             steps = epochs * math.ceil((stop - start) / self.training.batch)
-            stream = worker + epoch * len(self.workers)  # an epoch that is trained by itself has a stream of its own
-            # Rounds of the engine begin with 1, and pre-training comes first.
+            stream = worker + epoch * len(self.workers)  # an epoch trained separately has its own stream
+            # Rounds of the engine begin at 1, and pre-training is round 0.
             tasks.append(TrainingTask(stream, start, stop, steps, round + 1, places[slot], slot))
         updates = Vectors.zeros(self.layout, len(members))
         if self.chain is not None and self.chain.normed:
@@ -180,7 +180,7 @@ class Federation:
     def _until_stable(
         self, members: Sequence[int], begin: Sequence[Vectors], most: int, round: int, tolerance: float
     ) -> tuple[Vectors, list[Report], list[int]]:
-        """Epoch by epoch; a member whose loss no longer falls by `tolerance` of it stops."""
+        """Train epoch by epoch; a member stops when its loss falls by less than a share `tolerance`."""
         models = Vectors.zeros(self.layout, len(members))
         for row, model in enumerate(begin):
             models[row].copy_(model)
@@ -203,7 +203,7 @@ class Federation:
 
 
 def _stack(begin: Sequence[Vectors]) -> tuple[Vectors, list[int]]:
-    """Distinct models one above the other, and which of them each member begins with."""
+    """Distinct models, stacked, and which of them each member starts from."""
     distinct: list[Vectors] = []
     for model in begin:
         if not any(model is other for other in distinct):
@@ -214,7 +214,7 @@ def _stack(begin: Sequence[Vectors]) -> tuple[Vectors, list[int]]:
 
 
 def _placed(data: SharedSamples, module: torch.nn.Module) -> SharedSamples:
-    """Images in the memory format that the model likes."""
+    """Images in the memory format that suits the model."""
     likes = getattr(module, "memory_format", torch.contiguous_format) == torch.channels_last
     if not likes or data.x.dim() != 4 or data.channels_last:
         return data
@@ -222,7 +222,7 @@ def _placed(data: SharedSamples, module: torch.nn.Module) -> SharedSamples:
 
 
 def rows(trained: Sequence[WorkerUpdate]) -> np.ndarray:
-    """Updates one below the other, (workers, parameters).
+    """Updates as rows, (workers, parameters).
 
     >>> from torch import ones
     >>> rows([WorkerUpdate(Vectors(ones(2), ones(0), ones(0)), 1)])

@@ -1,14 +1,14 @@
-"""The reverse of personalised learning: one model for all workers, without those that do it harm.
+"""The reverse of personalised learning: one model for all workers, without those that harm it.
 
 In every round all workers train. For each worker j the server draws random subsets S of the others and compares the
-aggregates of S and of S with j; what leaving j out gains is the median over workers w of
+aggregates of S and of S with j; the gain of leaving j out is the median over workers w of
 
     score of S with w  -  score of S and j with w,
 
-each on w's own validation samples. The mean over subsets and rounds is the Banzhaf value of j with its sign turned:
-unlike leaving one out of all, it shows the harm of one poisonous worker beside another. Medians let a minority of
-liars decide nothing. Effects shrink as training goes on, so gains are also taken relative to the mean size of all
-gains of their round. Who clearly harms (the lower bound of its mean relative gain is above 0, and its mean gain above
+each on w's own validation samples. The mean over subsets and rounds is the Banzhaf value of j with reversed sign:
+unlike leaving one out of all, it shows the harm of one poisonous worker next to another. Medians let a minority of
+liars decide nothing. Effects shrink during training, so gains are also taken relative to the mean size of all gains
+of their round. A clearly harmful worker (the lower bound of its mean relative gain is above 0, and its mean gain above
 `margin`) is left out from then on, one worker per round, the worst first. As in Extreme Explore, the best aggregate of
 a round becomes the global model.
 
@@ -34,18 +34,18 @@ from enlist.training.flat import Vectors
 from enlist.training.workers import one_thread
 
 LEAST_WORKERS = 2
-"""So many workers stay whatever happens."""
+"""Minimum number of workers that always stay."""
 
 Subset = tuple[int, ...]
 
 
 class GeneralModel:
-    """Federated averaging that learns whom to leave out. Target, arms, rule and rewards of the configuration are not
-    used; data, model, training, rounds, failures and poison are.
+    """Federated averaging that learns which workers to leave out. Target, arms, rule and rewards of the configuration
+    are not used; data, model, training, rounds, failures and poison are.
 
-    confidence    of the interval of the mean relative gain
-    margin        what leaving a worker out must gain at least, in units of the metric
-    draws         subsets of the others that are drawn for each worker and round
+    confidence    confidence of the interval of the mean relative gain
+    margin        minimum gain of leaving a worker out, in units of the metric
+    draws         subsets of the others drawn for each worker and round
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
     >>> poison = [{"kind": "sign-flip", "workers": ["4"], "factor": 5.0}]
@@ -78,7 +78,7 @@ class GeneralModel:
         self.round, self.communication = 0, 0
 
     def run(self) -> dict[str, Any]:
-        """All rounds; who was left out, and the scores of the best model."""
+        """Run all rounds; returns the workers left out, and the scores of the best model."""
         with one_thread():
             while self.round < self.config.rounds.rounds:
                 self.step()
@@ -109,7 +109,7 @@ class GeneralModel:
         }
 
     def result(self) -> dict[str, Any]:
-        """Who was left out, what leaving each out gains, and the best model's test scores."""
+        """The workers left out, the gain of leaving each out, and the best model's test scores."""
         names, everybody = self.workers.names, range(len(self.workers))
         lower, upper = self.evidence.bounds(self.confidence)
         tests = self.federation.scores(self.best, list(everybody), "test")
@@ -134,7 +134,7 @@ class GeneralModel:
         }
 
     def _train(self) -> dict[int, WorkerUpdate]:
-        """Updates of those who are still in and there; one set of aggregates goes out, and its scores come back."""
+        """Updates of the remaining workers that are there; one set of aggregates goes out, and its scores come back."""
         count, failures = len(self.workers), self.config.failures
         present = failures.available(self.round, count, -1, self.streams)
         failing = np.flatnonzero(failures.failing(self.round, count, -1, self.streams)).tolist()
@@ -146,7 +146,7 @@ class GeneralModel:
         return self.federation.sent(trained)
 
     def _gains(self, there: list[int], tried: _Tried) -> dict[int, float]:
-        """What leaving each worker out gains the median worker, averaged over some subsets of the others."""
+        """The median worker's gain from leaving each worker out, averaged over some subsets of the others."""
         rng = self.streams.generator("subsets", self.round)
         found = {}
         for worker in there:
@@ -164,7 +164,7 @@ class GeneralModel:
         return found
 
     def _harmful(self, gains: dict[int, float]) -> int | None:
-        """The worker whose leaving clearly gains the most, if there is one."""
+        """The worker that is most clearly worth leaving out, if there is one."""
         lower, _ = self.relative.bounds(self.confidence)
         clear = [worker for worker in gains if lower[worker] > 0 and self.evidence.mean[worker] > self.margin]
         if not clear or len(self.kept) <= LEAST_WORKERS:
@@ -173,7 +173,7 @@ class GeneralModel:
 
 
 class _Tried:
-    """The aggregates of a round that were made so far, and their validation scores with everybody who is still in."""
+    """The aggregates of a round made so far, and their validation scores with all remaining workers."""
 
     def __init__(self, general: GeneralModel, trained: dict[int, WorkerUpdate]) -> None:
         self.general, self.trained = general, trained
@@ -181,7 +181,7 @@ class _Tried:
         self.found: dict[Subset, FloatArray] = {}
 
     def scores(self, members: Subset) -> FloatArray:
-        """Scores of the aggregate of these workers, (workers still in,); more is better."""
+        """Scores of the aggregate of these workers, (remaining workers,); higher is better."""
         if members not in self.found:
             general = self.general
             answers, sizes = [self.trained[worker] for worker in members], general.workers.sizes[list(members)].tolist()
@@ -192,7 +192,7 @@ class _Tried:
         return self.found[members]
 
     def best(self, everybody: Subset, without: int | None) -> tuple[Vectors, float]:
-        """The aggregate that gains the median worker most against that of everybody, and its mean score."""
+        """The aggregate with the largest gain for the median worker over that of all, and its mean score."""
         reference = self.found[everybody]
         allowed = [members for members in self.found if without not in members]
         if not allowed:

@@ -1,4 +1,4 @@
-"""Metrics: how good a model is for the target. AUC for two classes, accuracy for more, the loss for a regression."""
+"""Metrics of a model on the target: AUC for two classes, accuracy for more, the loss for a regression."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def auc(scores: ArrayLike, labels: ArrayLike) -> float:
 class Metric:
     """One of auc, accuracy and loss, applied to a model's outputs.
 
-    An output that is not finite counts as 0, no opinion: a model that has burst is as good as guessing.
+    An output that is not finite counts as 0, no opinion: a diverged model is as good as guessing.
 
     >>> metric = Metric.of("auto", classes=2)
     >>> metric.name, metric.lower_is_better
@@ -68,16 +68,16 @@ class Metric:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a smaller score is a better one."""
+        """Whether a lower score is better."""
         return self.name == "loss"
 
     def defined(self, targets: Tensor) -> bool:
-        """Whether these samples have a score at all: an AUC needs both classes among them."""
+        """Whether these samples have a score at all: an AUC needs both classes."""
         return self.name != "auc" or 0 < int((targets == 1).sum()) < len(targets)
 
     @property
     def worst(self) -> float:
-        """A score that any other beats."""
+        """A score that every other score beats."""
         return np.inf if self.lower_is_better else -np.inf
 
     def better(self, score: float, than: float) -> bool:
@@ -96,10 +96,10 @@ class Metric:
 
 
 def gain(metric: Metric, outputs: Tensor, others: Tensor, targets: Tensor, resamples: int = 400) -> Summary:
-    """By how much one model is better than another on the same samples, with a 95 % bootstrap interval over them.
+    """How much better one model is than another on the same samples, with a 95 % bootstrap interval over them.
 
-    A resample of a small set may lack a class, and then has no AUC: it is left out, and no other one is drawn in its
-    place. If more than half of them are left out, there is no interval.
+    A resample of a small set may lack a class, and then has no AUC: it is left out and not replaced. If more than half
+    of them are left out, there is no interval.
 
     >>> targets = torch.tensor([0, 1] * 50)
     >>> good, none = targets[:, None] * torch.tensor([[0.0, 1.0]]), torch.zeros(100, 2)

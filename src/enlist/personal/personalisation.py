@@ -38,7 +38,7 @@ from enlist.training.workers import one_thread
 
 
 class Candidate(NamedTuple):
-    """A model that may become the global one: whose models it is made of, and its validation score.
+    """A model that may become the global one, with the workers it is made from, and its validation score.
 
     >>> Candidate._fields
     ('members', 'model', 'score')
@@ -52,10 +52,10 @@ class Candidate(NamedTuple):
 class Personalisation:
     """One run of a configuration.
 
-    workers      take the place of those that the configuration describes: many runs may share them
+    workers      replace those of the configuration, so that many runs can share them
     callbacks    observers, such as progress and the run folder
-    model        the model to begin with instead of the initial one; there is no pre-training then
-    priors       what earlier runs, of this target or others, have learned: arms and estimates of their rewards
+    model        the model to begin with instead of the initial one; then there is no pre-training
+    priors       what earlier runs, of this target or others, learned: arms and estimates of their rewards
 
     >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 3})
     >>> result = Personalisation(config).run()
@@ -79,7 +79,7 @@ class Personalisation:
         self.federation = Federation(
             self.workers, config.model, config.training, config.seed, poison=config.poison, metric=config.metric
         )
-        self.federation.poison.pop(self.target, None)  # who poisons others does not cheat itself
+        self.federation.poison.pop(self.target, None)  # a poisonous target does not cheat itself
         self.metric = self.federation.metric
         self.pacer, self.meter = config.rounds.epochs.start(), config.reward.start()
         self.stopper = config.stopping.start(self.metric.lower_is_better)
@@ -108,7 +108,7 @@ class Personalisation:
 
     @functools.cached_property
     def pretraining(self) -> Pretraining:
-        """What every worker that may be asked makes of the initial model before the first round."""
+        """The pre-training of every worker that may be played, before the first round."""
         asked = np.arange(len(self.workers))
         if not self.clustered:
             asked = np.flatnonzero(self.decision.arms.members.any(axis=0))
@@ -120,7 +120,7 @@ class Personalisation:
         return self.config.arms.kind == "clusters" and not isinstance(self.config.rule, FixedRule)
 
     def run(self) -> dict[str, Any]:
-        """Run to the end, or until `stopping` is set; returns what result.json holds."""
+        """Run to the end, or until `stopping` is set; returns the content of result.json."""
         try:
             with one_thread():
                 do_rounds(self, self.callbacks)
@@ -134,7 +134,7 @@ class Personalisation:
 
     @property
     def finished(self) -> bool:
-        """Whether the last round was played, or the validation score has passed its peak."""
+        """Whether the last round was played, or the validation score is past its peak."""
         return self.round >= self.config.rounds.rounds or self.stopped
 
     def step(self) -> PersonalRecord:
@@ -174,7 +174,7 @@ class Personalisation:
         return PersonalRecord(row, details)
 
     def result(self) -> dict[str, Any]:
-        """How the run stands."""
+        """The state of the run."""
         decision = self.decision
         arm = decision.best()
         lower, upper = decision.bounds()
@@ -200,16 +200,16 @@ class Personalisation:
         }
 
     def _play(self, present: BoolArray) -> Play:
-        """Arms without those of which somebody is away; a fixed combination goes on with whoever is there."""
+        """Arms whose workers are all available; a fixed combination continues with the workers that are."""
         arms = self.decision.arms
         whole = isinstance(self.config.rule, FixedRule)
         return self.decision.play(np.ones(len(arms), dtype=bool) if whole else arms.allowed(present), self.round)
 
     def _train(self, members: Sequence[int], present: BoolArray) -> dict[int, WorkerUpdate]:
-        """The members who are there train and send their updates; poisonous ones cheat."""
+        """The available members train and send their updates; poisonous ones distort theirs."""
         failing = self.config.failures.failing(self.round, len(self.workers), self.target, self.streams)
         if failing[self.target]:
-            return {self.target: WorkerUpdate(None, 0, LATE)}  # whatever the others do is of no use
+            return {self.target: WorkerUpdate(None, 0, LATE)}  # the work of the others is useless then
         asked = [worker for worker in members if present[worker]]
         starts = None
         if not self.begun:
@@ -226,7 +226,7 @@ class Personalisation:
         return self.federation.sent(trained)
 
     def _messages(self, play: Play, trained: Mapping[int, WorkerUpdate], present: BoolArray) -> int:
-        """Messages of this round; who is away gets none and sends none."""
+        """Messages of this round; workers that are away get none and send none."""
         arms = self.decision.arms
         away = int((arms.members[play.arms].any(axis=0) & ~present).sum())
         lost = sum(answer.update is None for answer in trained.values())
@@ -237,7 +237,7 @@ class Personalisation:
     def _candidate(
         self, members: Sequence[int], trained: Mapping[int, WorkerUpdate], local: Candidate | None = None
     ) -> Candidate:
-        """The aggregate of those members who answered, and its validation score with the target."""
+        """The aggregate of the members that replied, and its validation score with the target."""
         rest = [worker for worker in members if worker in trained and trained[worker].update is not None]
         if local is not None and rest == [self.target]:
             return local
@@ -248,7 +248,7 @@ class Personalisation:
         return Candidate(rest, model, self.federation.score(model, self.target, "validation"))
 
     def _rewards(self, play: Play, local: Candidate, aggregates: Sequence[Candidate]) -> tuple[FloatArray, FloatArray]:
-        """Increases and rewards of the arms that were played; NaN, no credit, where a worker did not answer."""
+        """Increases and rewards of the played arms; NaN, no credit, where a worker did not reply."""
         if not len(play.arms):
             return np.zeros(0), np.zeros(0)
         reference = local.score if self.config.reward.against == "local" else self._before()
@@ -258,13 +258,13 @@ class Personalisation:
         return found, self.meter.rewards(found, reference)
 
     def _before(self) -> float:
-        """The validation score of the model that this round began with."""
+        """The validation score of the model with which this round began."""
         if math.isnan(self.previous):
             self.previous = self.federation.score(self.model, self.target, "validation")
         return self.previous
 
     def _keep(self, kept: Candidate) -> None:
-        """Make this model the global one; remember it if it is the best so far."""
+        """Make this model the global one; keep it if it is the best so far."""
         model, validation = kept.model, kept.score
         if not self.begun:
             self.begun = True
@@ -278,7 +278,7 @@ class Personalisation:
             self.best, self.best_test = model, self.test
 
     def _change_arms(self) -> None:
-        """Remove clearly worse arms, and add the union of the two best, as the configuration says."""
+        """Remove clearly worse arms, and add the union of the two best, if configured."""
         if self.config.elimination.confidence is not None:
             self.decision.eliminate(self.config.elimination.confidence)
         every = self.config.arms.grow
@@ -291,7 +291,7 @@ class Personalisation:
     def _skipped(
         self, reason: str, present: BoolArray, trained: Mapping[int, WorkerUpdate] | None = None, messages: int = 0
     ) -> PersonalRecord:
-        """A round without the target: nothing is learned, and the model stays."""
+        """A round without the target: nothing is learned, and the model is unchanged."""
         self.stopper.update(math.nan)
         row: PersonalRow = {**self._row(present, trained or {}), "communication": messages, "skipped": reason}
         nothing = np.zeros(0)
@@ -311,15 +311,15 @@ class Personalisation:
         }
 
     def columns(self) -> dict[str, AnyArray]:
-        """What clients.csv holds of each worker."""
+        """The columns of clients.csv."""
         return self.workers.columns(self.config.poison)
 
     def parts(self) -> dict[str, Saves]:
-        """What saves itself into a checkpoint, by name."""
+        """The parts of a checkpoint that save themselves, by name."""
         return {"decision": self.decision}
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-        """What a checkpoint holds besides the decision: header, arrays, the best model by name and the global one."""
+        """The rest of a checkpoint: header, arrays, the best model by name and the global one."""
         header = {
             "communication": self.communication,
             "previous": _known(self.previous),
@@ -335,15 +335,15 @@ class Personalisation:
         return header, {}, {file: as_arrays(tensors) for file, tensors in models.items()}
 
     def meanwhile(self, errand: Callable[[], None]) -> None:
-        """Do it now."""
+        """Act now."""
         errand()
 
     def take_back_evaluation(self, rows: object) -> tuple[str, ...]:
-        """Every round is evaluated, so there is nothing to take back from one that was the last."""
+        """Every round is evaluated, so nothing of a last round needs to be undone."""
         return ()
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint, bit by bit as if nothing had happened."""
+        """Continue from a checkpoint, bit for bit as if the run had not stopped."""
         header, layout = checkpoint.header, self.federation.layout
         self.decision = Decision.load(checkpoint.folder / "decision")
         self.best, self.model = Vectors.zeros(layout), Vectors.zeros(layout)
@@ -363,7 +363,7 @@ PersonalCallback = Callback[Personalisation, PersonalRecord]
 
 
 def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Tensors as NumPy arrays, to be saved.
+    """Tensors as NumPy arrays, for saving.
 
     >>> as_arrays({"bias": torch.ones(2)})
     {'bias': array([1., 1.], dtype=float32)}
@@ -381,5 +381,5 @@ def as_tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def _known(value: float) -> float | None:
-    """The number for JSON; nothing where it is not known."""
+    """The number for JSON; None if unknown."""
     return float(value) if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""A pilot run: thresholds for binary rewards are hard to guess, so they are taken from increases that were seen."""
+"""A pilot run: thresholds for binary rewards are hard to guess, so they are taken from observed increases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def with_pilot_threshold(
 ) -> PersonalConfig:
     """The same configuration with a binary reward whose threshold is the q-quantile of the increases of a pilot run.
 
-    The pilot plays all arms in each of its few rounds with continuous rewards; its model is thrown away.
+    The pilot plays all arms in each of its few rounds with continuous rewards; its model is discarded.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
     >>> config = with_pilot_threshold(PersonalConfig(workers=small, rule="ucb"), rounds=2)

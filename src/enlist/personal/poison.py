@@ -1,4 +1,4 @@
-"""Poisonous workers: they spoil their own samples or what they send, and a rule must learn to leave them out."""
+"""Poisonous workers: they spoil their own samples or their updates, and a rule must learn to leave them out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PoisonOptions(Attack):
 
 
 class LabelFlipPoison(attacks.LabelFlipAttack, PoisonOptions):
-    """Wrong labels: of two classes the other one, of more any other; in a regression, noise on the targets.
+    """Wrong labels: with two classes the other one, with more any other; in a regression, noise on the targets.
 
     >>> LabelFlipPoison(workers=["3"], share=0.5).wrong
     0.5
@@ -43,7 +43,7 @@ class LabelFlipPoison(attacks.LabelFlipAttack, PoisonOptions):
 
 
 class NoiseFeaturesPoison(attacks.NoiseFeaturesAttack, PoisonOptions):
-    """Gaussian noise on every input, `scale` times as wide as that input varies in the worker's own samples.
+    """Gaussian noise on every input, with `scale` times the deviation of that input in the worker's own samples.
 
     >>> NoiseFeaturesPoison(workers=["3"], scale=2.0).kind
     'noise-features'
@@ -51,7 +51,7 @@ class NoiseFeaturesPoison(attacks.NoiseFeaturesAttack, PoisonOptions):
 
 
 class SignFlipPoison(attacks.SignFlipAttack, PoisonOptions):
-    """Updates with the sign turned: the worker pushes the model away from what it learned.
+    """Updates with reversed sign: the worker pushes the model away from what it learned.
 
     >>> SignFlipPoison(workers=[3]).workers
     ('3',)
@@ -59,7 +59,7 @@ class SignFlipPoison(attacks.SignFlipAttack, PoisonOptions):
 
 
 class ScaledPoison(attacks.ScaledAttack, PoisonOptions):
-    """Updates blown up: the worker wants more weight than it is given.
+    """Scaled-up updates: the worker wants more weight than it is given.
 
     >>> ScaledPoison(workers=["3"]).factor
     10.0

@@ -1,4 +1,4 @@
-"""Pre-training: what workers make of the initial model before the first round, and what the first round begins with.
+"""Pre-training: workers train the initial model before the first round, which starts from the result.
 
 The thesis trains all models once before its first round, so that they differ when they are first aggregated.
 """
@@ -34,10 +34,10 @@ class Pretraining:
         self.trained: dict[int, WorkerUpdate] = federation.train(members, federation.initial, epochs, round=0)
 
     def starts(self, start: Start) -> tuple[Vectors, dict[int, Vectors] | None]:
-        """The model that the first round's updates are relative to, and the model each worker goes on from.
+        """The model that the first round's updates are relative to, and the model each worker starts from.
 
         own        each worker's own
-        average    the mean of what all sent, by samples
+        average    the mean of all models sent, weighted by samples
         target     the target's
         """
         initial = self.federation.initial
@@ -61,10 +61,10 @@ class Pretraining:
         return Arms.listed(names, self.target, [[], *combinations] if section.alone else combinations)
 
     def messages(self, start: Start, clustered: bool = False) -> int:
-        """A model to each worker, and one back where the server looks at it."""
+        """The messages: a model to each worker, and one back if the server uses it."""
         return len(self.trained) * (2 if start == "average" or clustered else 1)
 
     def _sent(self) -> dict[int, WorkerUpdate]:
-        """Updates as they arrive at the server, of those who answered."""
+        """Updates as they arrive at the server, of the workers that replied."""
         sent = self.federation.sent(self.trained)
         return {worker: answer for worker, answer in sent.items() if answer.update is not None}

@@ -1,4 +1,4 @@
-"""Priors: what an earlier run, or the run of another target, has learned of combinations."""
+"""Priors: what an earlier run, or the run of another target, learned about combinations."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from enlist.personal.decision import Decision
 from enlist.runs.checkpoints import CHECKPOINTS, written
 
 Estimates = tuple[Arms, FloatArray]
-"""Arms, and the estimate of each one's reward; NaN where nothing is known."""
+"""Arms, and the estimate of each arm's reward; NaN if unknown."""
 
 
 def learned(path: str | PathLike[str]) -> Estimates:
-    """The arms of a run folder and the estimates of their rewards, to begin another run with.
+    """The arms of a run folder and the estimates of their rewards, with which another run can begin.
 
     >>> learned("no/such/run")
     Traceback (most recent call last):
@@ -47,7 +47,7 @@ def estimates(decision: Decision) -> Estimates:
 
 
 def matched(arms: Arms, earlier: Sequence[Estimates]) -> FloatArray:
-    """For each arm the mean of what earlier runs say of the same workers, (arms,); NaN where none knows it.
+    """For each arm, the mean estimate of earlier runs for the same workers, (arms,); NaN if there is none.
 
     The pair of a and b is an arm for both of them: what helped a is a first guess at what helps b.
 

@@ -1,4 +1,4 @@
-"""Proposals: combinations worth trying, and weights within one, from what the workers' updates have in common."""
+"""Proposals: combinations worth trying, and weights within one, from the similarity of the workers' updates."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Combination = tuple[int, ...]
 def clusters(
     updates: ArrayLike, target: int, size: int = 5, subsets: Literal["pairs", "all"] = "pairs"
 ) -> tuple[Combination, ...]:
-    """Combinations of the target with workers whose updates point where its own does.
+    """Combinations of the target with workers whose updates point in the same direction.
 
     updates    (workers, parameters) one update of each worker from the same model
-    size       the most other workers that are proposed
+    size       largest number of other workers that are proposed
     subsets    "pairs": each with the target, and all together; "all": every subset of them
 
     Ward clustering of the updates scaled to unit length, whose squared distance is 2 (1 - cosine). The tree is cut at
-    the largest cluster of the target that has at most `size` others and is not everybody; one with fewer than two
-    others gives way to the two nearest. With many workers this leaves few arms: 50 workers, at most 6 (pairs) or 2^5.
+    the largest cluster of the target with at most `size` others that does not include all workers; one with fewer than
+    two others is replaced by the two nearest. With many workers few arms remain: 50 workers, at most 6 (pairs) or 2^5.
 
     Reference: Sattler, Müller and Samek 2020 cluster updates; that the thesis's rules then try them is its outlook.
 
@@ -52,10 +52,10 @@ def clusters(
 
 
 def grown(arms: Arms, values: ArrayLike, above: float = 0.0) -> Combination | None:
-    """The best arm joined with the best of those that add somebody to it, to be tried next.
+    """The best arm joined with the best arm that adds a worker to it, to be tried next.
 
-    None if there are not two such arms above `above`, or if their union was an arm already: it has been tried, and is
-    not the best. The target alone adds nobody. Called again with the arms that it was added to, it grows further.
+    None if there are not two such arms above `above`, or if their union is already an arm: it has been tried, and is
+    not the best. The target alone adds no worker. Called again with the extended arms, it grows further.
 
     >>> arms = Arms.pairs(["1", "2", "3", "4"], "2")
     >>> grown(arms, [0.02, 0.05, -0.01])
@@ -85,7 +85,7 @@ def size_weights(sizes: ArrayLike) -> FloatArray:
 
 
 def target_weights(sizes: ArrayLike, target: int, share: float = 0.7) -> FloatArray:
-    """The target gets `share`, the others the rest in proportion to their samples; alone it gets all.
+    """The target gets `share`, the others get the rest in proportion to their samples; alone it gets all.
 
     >>> target_weights([10, 30, 10], target=1, share=0.7)
     array([0.15, 0.7 , 0.15])
@@ -105,7 +105,7 @@ def similarity_weights(
 ) -> FloatArray:
     """Weights by the cosine between each worker's update and the target's, times the samples if `sizes` are given.
 
-    The cosine is cut off at 0, so that who pulls the other way has no say; with a temperature the weight is
+    The cosine is cut off at 0, so that a worker that pulls the other way has no say; with a temperature the weight is
     exp(cosine / temperature) instead.
 
     >>> similarity_weights([[1.0, 0.0], [3.0, 4.0], [-1.0, 0.0]], target=0)

@@ -1,4 +1,4 @@
-"""A personalisation in a folder, where it can be killed and continued."""
+"""Personalised learning in a folder, where it can be killed and resumed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def run_in(
     priors: Sequence[Estimates] = (),
     accept_changes: bool | None = None,
 ) -> dict[str, Any]:
-    """Run a configuration in a folder, from its last checkpoint on if `resume`; returns its result.
+    """Run a configuration in a folder, from its last checkpoint if `resume`; returns its result.
 
-    `accept_changes` goes on with files that somebody changed in the meantime, which are refused otherwise.
+    `accept_changes` continues with files that were changed in the meantime, which are otherwise refused.
 
     >>> import tempfile
     >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 2})
@@ -51,7 +51,7 @@ def complete(
     accept_changes: bool | None = None,
     **settings: Any,
 ) -> Personalisation:
-    """Run a configuration to its end, in a folder or, without one, in memory; returns the run, with its models.
+    """Run a configuration to the end, in a folder or, without one, in memory; returns the run, with its models.
 
     >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
     >>> complete(config).round

@@ -1,7 +1,7 @@
-"""Rewards: what an increase in the target's score is worth to the rule.
+"""Rewards: the value of an increase in the target's score for the rule.
 
-An increase i is the score of the aggregate minus the score of the target's own model of the same round, or, to show
-why that is worse, minus the score of the round before. A meter turns the increases of a round into rewards.
+An increase i is the score of the aggregate minus the score of the target's own model of the same round, or, to show why
+that is worse, minus the score of the previous round. A meter turns the increases of a round into rewards.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from enlist.bandits import RecentValues
 from enlist.errors import InputError
 
 WINDOW = 4096
-"""Increases from which a running quantile is taken; a run has fewer."""
+"""Most increases for a running quantile; a run has fewer."""
 
 
 def increase(reference: float, value: float, lower_is_better: bool = False) -> float:
-    """How much better `value` is than `reference`: above 0 is better, for a loss too.
+    """How much better `value` is than `reference`: above 0 is better, also for a loss.
 
     >>> increase(0.60, 0.65), increase(0.60, 0.65, lower_is_better=True)
     (0.05..., -0.05...)
@@ -46,7 +46,7 @@ def pilot_threshold(increases: ArrayLike, q: float = 0.5) -> float:
 
 
 class Meter:
-    """Turns increases into rewards, one round after the other.
+    """Turns increases into rewards, round by round.
 
     >>> meter = Binary(threshold=0.025).start()
     >>> meter.rewards(np.array([0.03, 0.01, float("nan")]), reference=0.6)
@@ -58,7 +58,7 @@ class Meter:
         self.past = RecentValues.of(WINDOW)
 
     def rewards(self, increases: ArrayLike, reference: float) -> FloatArray:
-        """Rewards of the arms of a round; `reference` is the score they were compared with. NaN stays NaN."""
+        """Rewards of the arms of a round; `reference` is the score that they are compared with. NaN stays NaN."""
         given = np.asarray(increases, dtype=float)
         rewards = self.options.rewards(given, reference, self.past)
         self.past.add(given[~np.isnan(given)])
@@ -76,7 +76,7 @@ class Meter:
 
 
 class Reward(Options):
-    """What all rewards share: what a score is compared with, and a meter that starts from them.
+    """Base class of all rewards: the reference of scores; `start` makes a meter.
 
     >>> Increment(against="previous").against, Binary().binary
     ('previous', True)
@@ -85,15 +85,15 @@ class Reward(Options):
     binary: ClassVar[bool] = False
     against: Literal["local", "previous"] = pydantic.Field(
         "local",
-        description="What a score is compared with: the target's local model of the same round, or the round before.",
+        description="What a score is compared with: the target's local model of the same round, or the previous round.",
     )
 
     def start(self) -> Meter:
-        """A meter at its beginning."""
+        """A new meter."""
         return Meter(self)
 
     def rewards(self, increases: FloatArray, reference: float, past: RecentValues) -> FloatArray:
-        """Rewards of the increases of a round, given those of earlier rounds."""
+        """Rewards for the increases of a round, given those of earlier rounds."""
         raise NotImplementedError(f"{type(self).__name__} must define rewards(increases, reference, past)")
 
 
@@ -145,8 +145,8 @@ class Quantile(Reward):
 
 
 class Relative(Reward):
-    """Relative gain r = i / y, y being the score compared with. It favours rounds in which that is small, the early
-    ones where scores grow; the thesis tried it and left it. Where y is not above 0 there is no reward (NaN).
+    """Relative gain r = i / y, where y is the score compared with. It favours rounds in which y is small, which are the
+    early ones if scores grow; the thesis tried it and dropped it. If y is not above 0, there is no reward (NaN).
 
     >>> Relative().start().rewards([0.03], reference=0.6)
     array([0.05])

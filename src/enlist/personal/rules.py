@@ -19,7 +19,7 @@ from enlist.personal.decision import Decision, ExploreRounds
 
 
 class RuleOptions(Options):
-    """What all rules share: they start a decision over some arms.
+    """Base class of all rules: they start a decision over some arms.
 
     >>> isinstance(UCBRule(), RuleOptions), UCBRule().binary, ThompsonRule().binary
     (True, False, True)
@@ -29,25 +29,25 @@ class RuleOptions(Options):
     """Whether rewards must lie in [0, 1], as those of a binary reward do."""
 
     def bandit(self, arms: int, seed: int) -> bandits.Rule[Any, Any]:
-        """The bandit over that many arms."""
+        """The bandit over this many arms."""
         raise NotImplementedError(f"{type(self).__name__} must define bandit(arms, seed)")
 
     def start(self, arms: Arms, rng: np.random.Generator, explore: ExploreRounds | None = None) -> Decision:
-        """A decision over `arms`; of `rng` it takes a single number, and keeps a generator of its own."""
+        """A decision over `arms`; it draws one number from `rng` to seed its own generator."""
         return Decision(arms, self.bandit(len(arms), int(rng.integers(2**63))), explore=explore)
 
 
 class MeanOptions(RuleOptions):
-    """What rules on mean rewards share.
+    """Options of rules based on mean rewards.
 
     >>> EpsilonGreedyRule(stationary=True).weight is None, EpsilonGreedyRule().weight
     (True, 0.75)
     """
 
     step: float = pydantic.Field(
-        0.75, gt=0, le=1, description="Weight of the latest reward in an estimate; larger is more recent."
+        0.75, gt=0, le=1, description="Weight of the latest reward in an estimate; a larger one favours recent rewards."
     )
-    stationary: bool = pydantic.Field(False, description="Plain means of all rewards; step is not used then.")
+    stationary: bool = pydantic.Field(False, description="Plain means of all rewards; then step is not used.")
     initial: float = pydantic.Field(
         0.05, allow_inf_nan=False, description="Estimate before the first reward; high makes the rule try every arm."
     )
@@ -59,7 +59,7 @@ class MeanOptions(RuleOptions):
 
 
 class BetaOptions(RuleOptions):
-    """What rules on Beta posteriors share.
+    """Options of rules based on Beta posteriors.
 
     >>> ThompsonRule().alpha
     1.0
@@ -71,7 +71,7 @@ class BetaOptions(RuleOptions):
 
 
 class ExtremeOptions(RuleOptions):
-    """What both kinds of Extreme Explore share.
+    """Options of both kinds of Extreme Explore.
 
     >>> ExtremeExploreRule().delayed
     False
@@ -136,14 +136,14 @@ class DiscountedThompsonRule(BetaOptions):
     """
 
     kind: Literal["discounted-thompson"] = "discounted-thompson"
-    gamma: float = pydantic.Field(0.75, ge=0, le=1, description="Share of what was seen that is kept each round.")
+    gamma: float = pydantic.Field(0.75, ge=0, le=1, description="Share of past observations that is kept each round.")
 
     def bandit(self, arms: int, seed: int) -> bandits.DiscountedThompson:
         return bandits.DiscountedThompson(arms, seed=seed, gamma=self.gamma, alpha=self.alpha, beta=self.beta)
 
 
 class ExtremeExploreRule(MeanOptions, ExtremeOptions):
-    """All workers train, all arms are tried in every round, and the best of the round is kept.
+    """All workers train, all arms are tried in every round, and the best one of the round is kept.
 
     >>> rule = ExtremeExploreRule(delayed=True)
     >>> rule.start(Arms.pairs("abc", "a"), np.random.default_rng(0)).play([True, True], round=1)
@@ -164,7 +164,7 @@ class BayesianExtremeExploreRule(BetaOptions, ExtremeOptions):
     """
 
     kind: Literal["bayesian-extreme-explore"] = "bayesian-extreme-explore"
-    gamma: float = pydantic.Field(1.0, ge=0, le=1, description="Share of what was seen that is kept each round.")
+    gamma: float = pydantic.Field(1.0, ge=0, le=1, description="Share of past observations that is kept each round.")
 
     def bandit(self, arms: int, seed: int) -> bandits.BayesianExtremeExplore:
         return bandits.BayesianExtremeExplore(arms, seed=seed, gamma=self.gamma, alpha=self.alpha, beta=self.beta)
@@ -173,7 +173,7 @@ class BayesianExtremeExploreRule(BetaOptions, ExtremeOptions):
 class FixedRule(MeanOptions):
     """The same combination in every round: "all" (federated averaging), "alone", or a list of names.
 
-    Estimates are kept all the same.
+    Estimates are still updated.
 
     >>> FixedRule(combination="all").arms(["1", "2", "3"], "2").codes
     ('111',)
@@ -204,7 +204,7 @@ class FixedRule(MeanOptions):
         only = arms.position(self.workers(arms.names))
         if only is None:
             named = self.combination if isinstance(self.combination, str) else "+".join(self.combination)
-            raise InputError(f"the fixed combination '{named}' is none of the arms {', '.join(arms.labels)}; list it.")
+            raise InputError(f"the combination '{named}' is not among the arms {', '.join(arms.labels)}; list it.")
         return Decision(arms, self.bandit(len(arms), int(rng.integers(2**63))), only=only)
 
 

@@ -1,6 +1,6 @@
 """The page docs/personalisation-keys.md, made from the options classes.
 
-`python -m enlist.personal.schema > docs/personalisation-keys.md` writes it anew.
+`python -m enlist.personal.schema > docs/personalisation-keys.md` rewrites it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parts of the configuration that act: workers with their samples, arms, weights, and who is away or fails."""
+"""Parts of the configuration with behaviour: workers with their samples, arms, weights, and failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from enlist.streams import Streams
 
 
 class WorkersSection(Options):
-    """Who the workers are, and their samples.
+    """The workers and their samples.
 
     >>> WorkersSection(dataset={"name": "telecom", "rows": 4000}).load(Streams(1)).names
     ('1', '2', '3', '4')
@@ -39,12 +39,12 @@ class WorkersSection(Options):
         description="Number of workers: the first users of the data, or all if 0; samples without a user are spread "
         "over them.",
     )
-    partition: AnyPartition = pydantic.Field(Dirichlet(), description="How they are spread over `count` workers.")
+    partition: AnyPartition = pydantic.Field(Dirichlet(), description="How samples are spread over `count` workers.")
     validation: float = pydantic.Field(
-        0.4, gt=0, lt=1, description="Share of a worker's training samples to choose by, if it has none of its own."
+        0.4, gt=0, lt=1, description="Share of a worker's training samples for validation, if it has none of its own."
     )
     test: float = pydantic.Field(
-        0.3, gt=0, lt=1, description="Share of a worker's training samples to report with, if it has none of its own."
+        0.3, gt=0, lt=1, description="Share of a worker's training samples for testing, if it has none of its own."
     )
 
     @pydantic.field_validator("dataset", "partition", mode="before")
@@ -61,7 +61,7 @@ class WorkersSection(Options):
         return {name: {"path": file} if isinstance(file, str | Path) else file for name, file in given.items()}
 
     def load(self, streams: Streams, poison: Sequence[AnyPoison] = ()) -> Workers:
-        """The workers with their samples; poison spoils those that it names."""
+        """The workers with their samples; poison spoils those of the workers that it names."""
         if self.files:
             read = {name: file.load(streams) for name, file in self.files.items()}
             return Workers.files(read, streams, validation=self.validation, poison=poison)
@@ -84,14 +84,14 @@ class ArmsSection(Options):
         description="Pairs with the target; all combinations (at most 15 others); a list; or those that clustering "
         "the updates of pre-training proposes.",
     )
-    alone: bool = pydantic.Field(False, description="Let the target alone be an arm too (pairs and clusters).")
+    alone: bool = pydantic.Field(False, description="Add the target alone as an arm (pairs and clusters).")
     combinations: tuple[tuple[str, ...], ...] = pydantic.Field((), description="The list: names of workers.")
-    size: int = pydantic.Field(5, ge=1, le=15, description="Other workers that clustering proposes at most.")
+    size: int = pydantic.Field(5, ge=1, le=15, description="Most other workers that clustering proposes.")
     subsets: Literal["pairs", "all"] = pydantic.Field(
         "pairs", description="Clustering proposes pairs and the whole cluster, or all subsets of it."
     )
     grow: int = pydantic.Field(
-        0, ge=0, description="Add the union of the two best arms as a new one every so many rounds; 0 never does."
+        0, ge=0, description="Rounds after which the union of the two best arms is added, each time; 0 for never."
     )
 
     @pydantic.model_validator(mode="after")
@@ -102,7 +102,7 @@ class ArmsSection(Options):
         return self
 
     def arms(self, names: Sequence[str], target: int) -> Arms:
-        """The arms that are known before training; clustering needs updates and comes later."""
+        """The arms that are known before training; clustering needs updates, so it comes later."""
         if self.kind == "all":
             return Arms.every(names, target)
         if self.kind == "list":
@@ -111,7 +111,7 @@ class ArmsSection(Options):
 
 
 class SampleWeights(Options):
-    """Each worker weighs as many as it has samples.
+    """Each worker is weighted by its number of samples.
 
     >>> SampleWeights().weights([10, 30], 0, None)
     array([0.25, 0.75])
@@ -125,7 +125,7 @@ class SampleWeights(Options):
 
 
 class TargetWeights(Options):
-    """The target has a fixed share, the others share the rest by their samples.
+    """The target has a fixed share, and the others share the rest by their samples.
 
     >>> TargetWeights().weights([10, 30, 10], 1, None)
     array([0.15, 0.7 , 0.15])
@@ -160,23 +160,23 @@ AnyWeights = Annotated[SampleWeights | TargetWeights | SimilarityWeights, pydant
 
 
 class WorkerFailures(Options):
-    """Workers that are away, and workers that do not answer; each by chance, round by round.
+    """Workers that are away, and workers that do not reply; both at random, round by round.
 
     >>> WorkerFailures(away=1.0).available(1, 3, target=1, streams=Streams(1))
     array([False,  True, False])
     """
 
     away: float = pydantic.Field(0.0, ge=0, le=1, description="Probability that a partner is away in a round.")
-    fail: float = pydantic.Field(0.0, ge=0, le=1, description="Probability that a partner does not answer.")
+    fail: float = pydantic.Field(0.0, ge=0, le=1, description="Probability that a partner does not reply.")
     target_away: float = pydantic.Field(0.0, ge=0, le=1, description="Probability that the target is away in a round.")
     target_fail: float = pydantic.Field(0.0, ge=0, le=1, description="Probability that the target's training fails.")
 
     def available(self, round: int, workers: int, target: int, streams: Streams) -> BoolArray:
-        """Who is there in a round, (W,)."""
+        """Which workers are available in a round, (W,)."""
         return ~self._hit("away", self.away, self.target_away, round, workers, target, streams)
 
     def failing(self, round: int, workers: int, target: int, streams: Streams) -> BoolArray:
-        """Who would not answer in a round, (W,)."""
+        """Which workers would not reply in a round, (W,)."""
         return self._hit("failures", self.fail, self.target_fail, round, workers, target, streams)
 
     def _hit(

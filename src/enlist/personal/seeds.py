@@ -1,4 +1,4 @@
-"""Personalised learning with several seeds at once, on an engine: a seed is a task, and lies in a folder of its own."""
+"""Personalised learning with several seeds at once, on an engine: each seed is a task with its own folder."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_
 from enlist.simulation.callbacks import Result
 
 PULSE = 0.1
-"""Seconds between two messages of a seed, at least."""
+"""Minimum seconds between two messages of a seed."""
 Progress = Callable[[int, dict[str, Any]], None]
-"""Called with a seed and how it stands: see `StageSender`."""
+"""Called with a seed and its progress: see `StageSender`."""
 
 
 def every_seed(
@@ -38,7 +38,7 @@ def every_seed(
     accept_changes: bool = False,
     progress: Progress | None = None,
 ) -> Generator[tuple[int, Exception | None], None, None]:
-    """Learn for every seed; yields each as it ends, with the error if it failed. Closed, it ends all that is under way.
+    """Learn for every seed; yields each as it ends, with the error if it failed. Closing it stops all running seeds.
 
     Results do not depend on the `engine`: "local", "ray", or "ray://host:10001".
 
@@ -58,11 +58,11 @@ def every_seed(
             sign, content = stack.enter_context(signed(whole))
             places = [TaskFolder(each, sign, content, contents(each)) for each in whole]
         tasks = [
-            # Workers are made once if all seeds have the same.
+            # Workers are created once if all seeds share them.
             Task(own.seed, (own, place, each, targets, resume, accept_changes), shares=number if _own_data(own) else 0)
             for number, (own, place, each) in enumerate(zip(configs, places, folders, strict=True))
         ]
-        work = Work(_learn, "a process that personalises", again="goes on with its seed")
+        work = Work(_learn, "a process that personalises", again="continues its seed")
         results = where.run(work, tasks, share=lambda number: configs[number].load_workers(), progress=progress)
         for seed, sent, error in stack.enter_context(contextlib.closing(results)):
             if sent:
@@ -73,7 +73,7 @@ def every_seed(
 
 
 def _vouch(folder: Path, config: PersonalConfig) -> None:
-    """What ran on another machine is this user's here, whoever it was there, if it names no other code."""
+    """Mark what ran on another machine as this user's here, whoever ran it there, if it names no other code."""
     if not config.code() or not files.has_folder(folder):
         return
     files.check_tree(folder)
@@ -88,7 +88,7 @@ def _own_data(config: PersonalConfig) -> bool:
 
 
 def _learn(context: TaskContext, config: PersonalConfig, place: TaskFolder | None, folder: Path, *how: Any) -> Contents:
-    """One seed; on a machine that does not see the folder, its files are sent back."""
+    """Run one seed; on a machine without access to the folder, its files are sent back."""
     targets, resume, accept_changes = how
     sender = StageSender(context.report, len(context.shared) if targets is None else len(targets))
     named = {"workers": context.shared, "targets": targets, "resume": resume, "accept_changes": accept_changes}
@@ -102,7 +102,7 @@ def _learn(context: TaskContext, config: PersonalConfig, place: TaskFolder | Non
 
 
 class StageSender:
-    """Sends how a seed stands, now and then: target, stage and how much of it is done, how many stages have ended.
+    """Sends the progress of a seed from time to time: target, stage and its progress, number of finished stages.
 
     >>> StageSender(print, targets=2).ended
     0
@@ -137,7 +137,7 @@ class _Stage(PersonalCallback):
 def standing(
     target: str, stage: str, targets: int, ended: int, record: PersonalRecord, run: Personalisation
 ) -> dict[str, Any]:
-    """How a seed stands after a round.
+    """The progress of a seed after a round.
 
     >>> from types import SimpleNamespace as Of
     >>> row = {"round": 5, "best_test": 0.8, "arm": "a+b", "cumulative_communication": 60}

@@ -1,8 +1,7 @@
-"""Networks with batch norm, trained for several workers at once: their weights are stacked, one product serves all.
+"""Networks with batch norm, trained for several workers at once: weights are stacked, so one product serves all.
 
-A step of such a network alone costs more in calls than in arithmetic. Gradients are written out by hand, as in
-training/dense.py; workers that hold equally many samples are stacked, and a batch norm sees each worker's neurons as
-channels of its own.
+For a single such network, calls cost more than arithmetic. Gradients are coded by hand, as in training/dense.py;
+workers with equal numbers of samples are stacked, and a batch norm treats each worker's neurons as separate channels.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ from enlist.training.flat import TensorPlace, Vectors
 from enlist.training.local import LocalTraining, Report, TrainingTask, batches
 
 TOGETHER = 16
-"""Workers that are stacked at most: more weights than that fall out of the cache."""
+"""Most workers in a stack: the weights of more do not fit into the cache."""
 EVERY = [True, True, True]
 
 
 class Stacked:
-    """The models of some workers side by side, (workers, ...) per tensor, and how a step moves them.
+    """The stacked models of some workers, (workers, ...) per tensor, and their training steps.
 
-    The bias of a linear layer before a batch norm is taken away again by its mean: it has no gradient, and if nothing
-    else moves it, it is added to the running mean alone.
+    The bias of a linear layer before a batch norm is cancelled by its mean: it has no gradient, and if nothing else
+    changes it, it is only added to the running mean.
 
     >>> from torch import nn
     >>> from enlist.training.flat import Layout
@@ -120,7 +119,7 @@ class Stacked:
             tensor.add_(gradient, alpha=-self.rate)
 
     def write(self, models: Vectors) -> None:
-        """Put the trained models into flat vectors, (workers, ...)."""
+        """Write the trained models into flat vectors, (workers, ...)."""
         for layer, weight, bias, norm in zip(self.chain.layers, self.weights, self.biases, self.norms, strict=True):
             layer.weight.view(models.parameters).copy_(weight)
             layer.bias.view(models.parameters).copy_(bias)
@@ -151,7 +150,7 @@ class _StackedNorm:
         return found.view(len(flat), self.count, -1).transpose(0, 1)
 
     def backward(self, error: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The derivatives by the values before, by the gain and by the shift."""
+        """The derivatives by the inputs, by the gain and by the shift."""
         flat, mean, spread = self.seen
         below, by_gain, by_shift = torch.ops.aten.native_batch_norm_backward(
             error.transpose(0, 1).reshape(len(flat), -1),
@@ -160,7 +159,7 @@ class _StackedNorm:
         return below.view(len(flat), self.count, -1).transpose(0, 1), by_gain, by_shift
 
     def write(self, models: Vectors, steps: int) -> None:
-        """Put it into flat vectors."""
+        """Write it into flat vectors."""
         norm = self.norm
         pairs = (
             (norm.gain.view(models.parameters), self.gain),
@@ -183,7 +182,7 @@ def train_stacked(
     models: Vectors,
     updates: Vectors,
 ) -> list[Report]:
-    """Train the workers of `tasks`, those of equal size side by side; each update goes into its slot.
+    """Train the workers of `tasks`, those of equal size together; each update goes into its slot.
 
     Batches, steps and updates are those of `training.engine.Engine.train`, up to rounding.
 

@@ -1,4 +1,4 @@
-"""Stopping: when the target's validation score has passed its peak. Training on would also spoil the estimates."""
+"""Stopping: when the target's validation score is past its peak. Further training would also spoil the estimates."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from enlist._internal.options import Options
 from enlist._internal.typing import FloatArray
 
 SPLINE_LEAST = 5
-"""Points below which SciPy fits no smoothing spline."""
+"""Minimum number of points for SciPy's smoothing spline."""
 
 
 class Stopper:
-    """Follows the scores of a run: which was the best, and whether to stop.
+    """Follows the scores of a run: which one is the best, and whether to stop.
 
     >>> stopper = Patience(rounds=2).start()
     >>> [stopper.update(score) for score in (0.6, 0.7, 0.65, 0.69)]
@@ -32,7 +32,7 @@ class Stopper:
         self.best, self.best_round, self.improved = math.nan, 0, False
 
     def update(self, score: float) -> bool:
-        """Take in the score of a round (they count from 1); True to stop. `improved` says whether it is the best."""
+        """Record the score of a round (counted from 1); True to stop. `improved` says whether it is the best."""
         self.scores.append(score)
         better = score < self.best if self.lower_is_better else score > self.best
         self.improved = not math.isnan(score) and (math.isnan(self.best) or better)
@@ -56,23 +56,23 @@ class Stopper:
 
 
 class Stopping(Options):
-    """What all ways of stopping share: a stopper that starts from them.
+    """Base class of all ways to stop; `start` makes a stopper.
 
     >>> isinstance(Patience(), Stopping)
     True
     """
 
     def start(self, lower_is_better: bool = False) -> Stopper:
-        """A stopper at its beginning."""
+        """A new stopper."""
         return Stopper(self, lower_is_better)
 
     def stops(self, scores: FloatArray) -> bool:
-        """Whether to stop after these scores, of which higher ones are better; NaN where a round had none."""
+        """Whether to stop after these scores, where higher is better; NaN where a round had none."""
         raise NotImplementedError(f"{type(self).__name__} must define stops(scores)")
 
 
 class Never(Stopping):
-    """All rounds are played; the best model is kept all the same.
+    """All rounds are played; the best model is still kept.
 
     >>> Never().start().update(0.5)
     False
@@ -95,7 +95,7 @@ class Patience(Stopping):
     kind: Literal["patience"] = "patience"
     rounds: int = pydantic.Field(5, ge=1, description="Rounds without a better score after which training stops.")
     gain: float = pydantic.Field(
-        0.0, ge=0, allow_inf_nan=False, description="By how much a score must exceed the best to count as better."
+        0.0, ge=0, allow_inf_nan=False, description="A score must exceed the best by more than this to count as better."
     )
 
     def stops(self, scores: FloatArray) -> bool:
@@ -115,10 +115,10 @@ class SplineSlope(Stopping):
     """
 
     kind: Literal["spline"] = "spline"
-    window: int = pydantic.Field(5, ge=2, description="Last rounds over which the slope is taken.")
-    least: int = pydantic.Field(8, ge=SPLINE_LEAST, description="Rounds that are played in any case.")
+    window: int = pydantic.Field(5, ge=2, description="Number of last rounds over which the slope is computed.")
+    least: int = pydantic.Field(8, ge=SPLINE_LEAST, description="Minimum number of rounds.")
     smoothing: float | None = pydantic.Field(
-        None, ge=0, description="Weight of the curvature; chosen by cross-validation if it is not given."
+        None, ge=0, description="Weight of the curvature; by default chosen by cross-validation."
     )
 
     def stops(self, scores: FloatArray) -> bool:
@@ -141,9 +141,9 @@ class EMASlope(Stopping):
     """
 
     kind: Literal["ema"] = "ema"
-    window: int = pydantic.Field(5, ge=2, description="Last rounds over which the slope is taken.")
+    window: int = pydantic.Field(5, ge=2, description="Number of last rounds over which the slope is computed.")
     weight: float = pydantic.Field(0.3, gt=0, le=1, description="Weight of the latest score in the average.")
-    least: int = pydantic.Field(8, ge=2, description="Rounds that are played in any case.")
+    least: int = pydantic.Field(8, ge=2, description="Minimum number of rounds.")
 
     def stops(self, scores: FloatArray) -> bool:
         known = scores[~np.isnan(scores)].tolist()

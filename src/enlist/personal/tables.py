@@ -1,4 +1,4 @@
-"""The tables of a personalisation: their columns with their meanings, a round's record, and the rows of arms.csv."""
+"""The tables of personalised learning: their columns with meanings, a round's record, and the rows of arms.csv."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class PersonalRow(TypedDict, total=False):
     arm: str
     """The combination whose aggregate became the model, as names."""
     code: str
-    """The same, with a 1 for each worker in it."""
+    """The same as a code, with a 1 for each worker in it."""
     extreme: bool
     """Whether all arms were played."""
     epochs: int
@@ -37,21 +37,21 @@ class PersonalRow(TypedDict, total=False):
     best_validation: float
     """The best validation score so far."""
     best_test: float
-    """Test score of the model that has it."""
+    """Test score of the model with the best validation score."""
     communication: int
     """Messages of this round."""
     cumulative_communication: int
     """Messages so far."""
     available: int
-    """Workers that were there."""
+    """Workers that were available."""
     failed: str
-    """Those whose updates did not come or cannot be used, joined by +."""
+    """Workers whose updates did not arrive or are unusable, joined by +."""
     skipped: str
     """Why the round was skipped; empty if it was not."""
 
 
 class ArmRow(TypedDict):
-    """A row of arms.csv: what is known of an arm after a round.
+    """A row of arms.csv: what is known about an arm after a round.
 
     >>> list(ArmRow.__annotations__)[:3]
     ['round', 'arm', 'code']
@@ -62,15 +62,15 @@ class ArmRow(TypedDict):
     arm: str
     """The combination, as names."""
     code: str
-    """The same, with a 1 for each worker in it."""
+    """The same as a code, with a 1 for each worker in it."""
     increase: float
-    """What the aggregate scored beyond the reference; NaN if it was not played."""
+    """The aggregate's score minus the reference; NaN if it was not played."""
     reward: float
-    """What the rule learned from; NaN if it was not played, or a worker did not answer."""
+    """What the rule learned from; NaN if it was not played, or a worker did not reply."""
     credited: bool
     """Whether there was a reward."""
     estimate: float
-    """What the rule expects of it."""
+    """The rule's estimate of its reward."""
     lower: float
     """Lower bound of its mean increase."""
     upper: float
@@ -83,7 +83,7 @@ class ArmRow(TypedDict):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PersonalRecord:
-    """What `Personalisation.step` returns of a round, and every callback is given: its rows of rounds.csv and arms.csv.
+    """What `Personalisation.step` returns and callbacks get for a round: its rows of rounds.csv and arms.csv.
 
     >>> PersonalRecord({"round": 1}, []).tables()
     {'arms.csv': [], 'rounds.csv': [{'round': 1}]}
@@ -98,13 +98,13 @@ class PersonalRecord:
 
 
 PERSONAL_TABLES = {"rounds.csv": tuple(PersonalRow.__annotations__), "arms.csv": tuple(ArmRow.__annotations__)}
-"""Table -> columns. rounds.csv tells of the arm whose model was kept, arms.csv has a row for each arm and round."""
+"""Table -> columns. rounds.csv describes the arm whose model was kept, arms.csv has a row for each arm and round."""
 MOST_ROWS = 64
-"""Arms beyond which arms.csv has rows only for those that were played."""
+"""With more arms than this, arms.csv has rows only for played ones."""
 
 
 def arm_rows(decision: Decision, round: int, play: Play, rewards: FloatArray, increases: FloatArray) -> list[ArmRow]:
-    """What is known of every arm after a round; increase and reward are NaN for arms that were not played.
+    """What is known about every arm after a round; increase and reward are NaN for arms that were not played.
 
     >>> import numpy as np
     >>> from enlist.personal.arms import Arms

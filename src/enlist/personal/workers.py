@@ -1,4 +1,4 @@
-"""Workers: who they are, and each one's own samples to train on, to choose by and to report with."""
+"""Workers: their names, and each worker's own samples for training, validation and testing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ PARTS = ("train", "validation", "test")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Workers:
-    """The samples of all workers, worker after worker in each part, as tensors.
+    """The samples of all workers as tensors, worker after worker in each part.
 
-    names      of the workers; they are positions 0..W-1 everywhere else
-    shape      of one sample
+    names      names of the workers, which are positions 0..W-1 everywhere else
+    shape      shape of one sample
     classes    number of classes; 0 for a regression
-    data       by part: train, validation, test
+    data       samples by part: train, validation, test
     offsets    by part: worker w holds offsets[w]..offsets[w+1]
 
     >>> from enlist.data import Telecom
@@ -55,13 +55,13 @@ class Workers:
     ) -> Workers:
         """The users of a data set as workers, in the order of their names; the first `most` of them, or all.
 
-        Parts that carry users stay as they are. Of a part that is missing or carries none, each worker gets a share
-        of its own training samples: first `test`, then `validation`, label by label.
+        Parts with users stay as they are. For a part that is missing or has no users, each worker gets a share of its
+        own training samples: first `test`, then `validation`, label by label.
         """
         if dataset.train.users is None:
             raise InputError(
-                f"data set '{dataset.name}' does not say whom its samples belong to; give files, one for each worker, "
-                "or a number of workers over whom the samples are spread (workers.count)."
+                f"data set '{dataset.name}' does not say which user holds a sample; give files, one for each worker, "
+                "or a number of workers over which the samples are spread (workers.count)."
             )
         users = np.unique(dataset.train.users)[: most or None]
         given = {name: part for name, part in dataset.parts.items() if part.users is not None}
@@ -87,11 +87,11 @@ class Workers:
         test: float = 0.3,
         poison: Sequence[PoisonOptions] = (),
     ) -> Workers:
-        """All samples of a data set, spread over `count` workers "1", "2", ...; each one's are then split."""
+        """All samples of a data set, spread over `count` workers "1", "2", ...; each worker's are then split."""
         parts = list(dataset.parts.values())
         pool = Samples(np.concatenate([part.x for part in parts]), np.concatenate([part.y for part in parts]))
         shards = partition.split(pool, dataset.classes, count, streams)
-        # Numbers of equal width sort as they count.
+        # Numbers of equal width sort in numerical order.
         names = np.array([str(worker + 1).zfill(len(str(count))) for worker in range(len(shards))])
         owned = Samples(pool.x[shards.order], pool.y[shards.order], names[shards.owner])
         whole = Dataset(dataset.name, owned, owned, dataset.classes)
@@ -107,7 +107,7 @@ class Workers:
         validation: float = 0.4,
         poison: Sequence[PoisonOptions] = (),
     ) -> Workers:
-        """One data set for each worker, by name; validation parts that are missing are split from its training part."""
+        """One data set per worker, by name; missing validation parts are split from the training part."""
         first = next(iter(datasets.values()))
         for name, dataset in datasets.items():
             if dataset.shape != first.shape or bool(dataset.classes) != bool(first.classes):
@@ -136,7 +136,7 @@ class Workers:
         streams: Streams,
         poison: Sequence[PoisonOptions] = (),
     ) -> Workers:
-        """Workers from each one's samples by part; poison spoils training samples."""
+        """Workers from their samples by part; poison spoils training samples."""
         if len(names) < 2:
             raise InputError(f"there is {len(names)} worker; personalised learning needs the target and one other.")
         for name in names:
@@ -174,7 +174,7 @@ class Workers:
         return np.diff(self.offsets["train"])
 
     def span(self, part: str, worker: int) -> tuple[int, int]:
-        """Where the samples of a worker lie in a part."""
+        """The slice of a worker's samples in a part."""
         return int(self.offsets[part][worker]), int(self.offsets[part][worker + 1])
 
     def position(self, name: str) -> int:
@@ -184,7 +184,7 @@ class Workers:
         return self.names.index(name)
 
     def columns(self, poison: Sequence[PoisonOptions] = ()) -> dict[str, AnyArray]:
-        """What clients.csv holds of each worker."""
+        """The columns of clients.csv."""
         kinds = {name: kind.kind for kind in poison for name in kind.workers}
         counts = {part: np.diff(self.offsets[part]) for part in PARTS}
         return {
@@ -207,7 +207,7 @@ def _split(samples: Samples, share: float, classes: int, rng: np.random.Generato
 
 
 def _same_labels(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
-    """Data sets whose textual labels have the same numbers; files number only the names that they hold."""
+    """Give textual labels the same numbers in all data sets; files number only the labels that they hold."""
     if not any(dataset.class_names for dataset in datasets.values()):
         return dict(datasets)
     without = [name for name, dataset in datasets.items() if not dataset.class_names]
