@@ -103,7 +103,7 @@ def with_selector(
     accept_changes
                 resume even if files of `folder` were edited after they were written; otherwise this is refused
     reasons     record in `folder` why nodes were selected: reasons.csv, of at most 50 MB
-    on_round    called after every round with its `RoundResult`: the model, the metrics, who was selected and replied; a
+    on_round    called after every round with its `RoundResult`: the model, the metrics, and the counts of outcomes; a
                 resumed run calls it again for rounds after its last checkpoint
     mode        "synchronous", or "buffered" (FedBuff): nodes are replaced as they reply, and a round is a step of the
                 server from the first `buffer` updates (k by default), each scaled by `staleness` (in this mode

@@ -13,7 +13,7 @@ from enlist.ui.catalogue import INTERVAL, Catalogue
 
 MOST_VIEWERS = 1_000
 HEARTBEAT = 15.0
-"""Seconds between messages to a viewer at most, so that one that has left is noticed."""
+"""Maximum seconds between messages to a viewer, so that one that has left is noticed."""
 RETRY = 2_000
 """Milliseconds after which a browser reconnects."""
 

@@ -247,7 +247,7 @@ def _weights(model: Mapping[str, Array], moments: Mapping[str, AnyArray]) -> Wei
 
 
 def _parts(federation: FlowerFederation) -> dict[str, Saves]:
-    """The selector as it is now."""
+    """The current state of the selector."""
     return {} if federation.books is None else {"selector": snapshot(federation.selector)}
 
 
