@@ -166,5 +166,5 @@ def test_flowers_own_sampling_is_not_asked_for_ever() -> None:
     view = BoundedView(grid, grid.clock, patience=10.0)
     assert list(view.get_node_ids()) == [11]
     grid.clock.sleep(10.5)
-    with pytest.raises(NoNodesError, match="1 nodes are connected after 10 s"):
+    with pytest.raises(NoNodesError, match="1 node connected after 10 s"):
         view.get_node_ids()

@@ -70,7 +70,7 @@ def test_the_noise_fits_the_updates_that_are_averaged(
 
 def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     strategy = private("DifferentialPrivacyClientSideFixedClipping", 10)
-    with pytest.raises(InputError, match=r"num_sampled_clients=10, but 10 nodes would be asked for k=8 updates"):
+    with pytest.raises(InputError, match=r"num_sampled_clients=10 updates, but a round ends with k=8 of them"):
         with_selector(strategy, "random", k=8, over_commit=1.25)
     strategy.accountant = object()
     with pytest.raises(InputError, match=r"in its accountant, for exactly 10 updates .* but 13 nodes would be asked"):

@@ -21,6 +21,7 @@ from flwr.serverapp import Grid
 from enlist._internal.text import printable
 from enlist.errors import EnlistError
 from enlist.flower.replies.reply import REASON, Instruction, Reply
+from enlist.runs.printing import plural
 
 SHORTEST_POLL = 0.1
 """Shortest pause between two polls for replies, in seconds; the longest is a setting."""
@@ -125,7 +126,7 @@ class BoundedGridView(GridView):
     >>> view.get_node_ids()
     Traceback (most recent call last):
     ...
-    enlist.flower.grid.NoNodesError: 1 nodes are connected after 60 s, and the strategy needs more; let more connect...
+    enlist.flower.grid.NoNodesError: 1 node connected after 60 s, and the strategy needs more; let more connect...
     """
 
     def __init__(self, grid: Grid, clock: Clock, patience: float) -> None:
@@ -137,7 +138,7 @@ class BoundedGridView(GridView):
         nodes = list(self.grid.get_node_ids())
         if self.clock.monotonic() - self.began > self.patience:
             raise NoNodesError(
-                f"{len(nodes)} nodes are connected after {self.patience:g} s, and the strategy needs more; let more "
+                f"{plural(len(nodes), 'node')} connected after {self.patience:g} s, and the strategy needs more; let more "
                 "connect, or lower its min_available_nodes and similar settings."
             )
         return nodes

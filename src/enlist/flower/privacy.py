@@ -55,7 +55,7 @@ def check(strategy: Any, terms: Terms) -> None:
     >>> check(Private(FedAvg(), 0.5, 1.0, num_sampled_clients=13), Terms(k=10, over_commit=1.3))
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: ...adds noise for num_sampled_clients=13, but 13 nodes would be asked for k=10 updates...
+    enlist.errors.InputError: ...adds noise for num_sampled_clients=13 updates, but a round ends with k=10 of them...
     """
     for wrapper in wrappers(strategy):
         name, sampled = type(wrapper).__name__, getattr(wrapper, SAMPLED)
@@ -66,8 +66,8 @@ def check(strategy: Any, terms: Terms) -> None:
             )
         if sampled != terms.k and not terms.shadow:  # in shadow mode Flower samples as usual
             raise InputError(
-                f"{name} adds noise for {SAMPLED}={sampled}, but {terms.number_to_ask} nodes would be asked for "
-                f"k={terms.k} updates in a round; make {SAMPLED} and k equal."
+                f"{name} adds noise for {SAMPLED}={sampled} updates, but a round ends with k={terms.k} of them; make "
+                f"{SAMPLED} and k equal."
             )
         if getattr(wrapper, "accountant", None) is None:
             continue
