@@ -138,8 +138,8 @@ class BoundedGridView(GridView):
         nodes = list(self.grid.get_node_ids())
         if self.clock.monotonic() - self.began > self.patience:
             raise NoNodesError(
-                f"{plural(len(nodes), 'node')} connected after {self.patience:g} s, and the strategy needs more; let more "
-                "connect, or lower its min_available_nodes and similar settings."
+                f"{plural(len(nodes), 'node')} connected after {self.patience:g} s, and the strategy needs more; let "
+                "more connect, or lower its min_available_nodes and similar settings."
             )
         return nodes
 
