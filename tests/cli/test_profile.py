@@ -89,7 +89,7 @@ def test_the_choice_is_printed_with_its_rule(done):
         row["batch"]: sum(float(row[f"{name}_score"]) for name in ("time", "memory", "accuracy")) for row in batches
     }
     best = min(totals, key=lambda batch: (round(totals[batch], 9), int(batch)))
-    assert f"batch size {best} is the choice" in output
+    assert f"batch size {best} is chosen" in output
     assert re.search(rf"^  {best} ← ", output, re.MULTILINE)
     assert "here 1,2,1" in output
     assert "measured on this machine" in output

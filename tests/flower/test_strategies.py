@@ -134,7 +134,9 @@ def test_wrappers_for_privacy(name: str, tmp_path: Path) -> None:
     assert len(grid.sent) == 15
     assert wrapped.original.strategy.fraction_train == 0.1
     assert np.isfinite(values(wrapped.result.arrays)[0]).all()
-    with pytest.raises(InputError, match=f"{name} adds noise for num_sampled_clients=5, but 7 nodes would be asked"):
+    with pytest.raises(
+        InputError, match=f"{name} adds noise for num_sampled_clients=5 updates, but a round ends with k=7"
+    ):
         selecting(grid, "random", strategy=private(name, 5), k=7)
     with pytest.raises(InputError, match="does not average replies by weight"):
         selecting(grid, "random", strategy=private(name, 5), k=5, late="merge")
@@ -281,7 +283,7 @@ def test_settings_beside_a_configured_selector() -> None:
     configured = enlist.create("bsfl", enlist.Clients(count=4))
     with pytest.raises(InputError, match="set them on the selector"):
         with_selector(FedAvg(), configured, k=2, settings={"alpha": 2.0})
-    with pytest.raises(InputError, match="give only one"):
+    with pytest.raises(InputError, match="pass only one"):
         with_selector(FedAvg(), configured, k=2, clients=enlist.Clients(count=3))
 
 

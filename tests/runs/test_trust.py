@@ -153,7 +153,7 @@ def test_resuming_a_received_folder_runs_nothing(place: Path, monkeypatch: pytes
     assert isinstance(typed(*words)[1], TrustError)
     assert isinstance(typed(*words, "--set", "rounds.k=2")[1], TrustError)
     assert not (place / "imported").exists()
-    assert "finished already" in typed("run", "own.toml", "--output", "one", "--resume")[0], "typed, so it may"
+    assert "already finished" in typed("run", "own.toml", "--output", "one", "--resume")[0], "typed, so it may"
 
 
 def test_personalise_draws_the_same_line(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_what_set_names_was_typed(place: Path) -> None:
 def test_describe_does_not_import_the_model(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output, error = typed("describe", "own.toml", "--output", "seen")
     assert error is None, output
-    assert "its size is not known" in output
+    assert "its size is unknown" in output
     assert not (place / "imported").exists()
     other_user(place, monkeypatch)
     assert typed("describe", "seen/config.json", "--output", "again")[1] is None

@@ -363,7 +363,7 @@ def test_old_models_are_shared_counted_and_limited(monkeypatch: pytest.MonkeyPat
             versions = {simulation.state.memory.sent[event.round] for event in simulation.state.queue}  # type: ignore[attr-defined]
             assert simulation.state.models.slots.keys() == versions | {simulation.round}
         monkeypatch.setattr(asynchronous, "VERSION_BYTES", 2 * simulation.clients.model_bytes)
-        with pytest.raises(InputError, match=r"were sent (\d) versions of the model.*rounds.max_staleness below \1,"):
+        with pytest.raises(InputError, match=r"train from (\d) versions of the model.*rounds.max_staleness below \1,"):
             simulation.run()
 
 

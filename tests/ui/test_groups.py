@@ -92,7 +92,7 @@ def test_a_published_study_is_shown_without_its_experiments(tmp_path):
         assert found["state"]["state"] == "finished"
         assert found["parts"][0]["heading"].startswith("16 claims: ")
         assert client.get("/report/study/studies/darts").status_code == 404
-        assert "at its end" in client.get("/report/study/studies/darts").json()["error"]
+        assert "at the end" in client.get("/report/study/studies/darts").json()["error"]
 
 
 def test_a_comparison_with_runs_that_have_not_begun_is_not_finished(tmp_path):

@@ -70,7 +70,7 @@ def test_a_folder_that_becomes_a_link_later_is_refused(tmp_path):
     item = Index.of([tmp_path / "given"]).items["given/run"]
     shutil.rmtree(tmp_path / "given" / "run")
     (tmp_path / "given" / "run").symlink_to(tmp_path / "secret")
-    with pytest.raises(InputError, match="leads out of the folder"):
+    with pytest.raises(InputError, match="leads out of the given folder"):
         TableCache().run(item)
     assert TableCache().summary(item).status.state == "damaged"
 
