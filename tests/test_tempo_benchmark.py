@@ -12,7 +12,7 @@ import pytest
 from scipy.stats import norm
 
 import enlist
-from benchmarks import tempo, tempo_labels, tempo_regret
+from benchmarks import tempo, tempo_regret
 from benchmarks.tempo_bounds import BoundedLatency
 from benchmarks.tempo_regret import Curve, Watched
 from enlist import Clients, Feedback, Outcome, Request
@@ -295,27 +295,3 @@ def test_ten_bounds_tell_less_than_ten_latencies_and_a_true_one_that_comes_later
     arrived = Feedback(clients=[1], outcome=[Outcome.ARRIVED], latency=[9.0], rounds_late=[1])
     selector.tell(picked, arrived)
     assert selector.state.latency.weight[1] == pytest.approx(late_one + 1.0)
-
-
-def test_labels_make_replies_worth_more_or_sets_better() -> None:
-    """Two quick clients hold label 0, two label 1; only label 0 was heard of late, so label 1 is rare."""
-    clients = Clients(label_counts=[[9, 0], [9, 0], [0, 9], [0, 9]])
-    rare: Any = enlist.create("benchmarks.tempo_labels:Rare", clients, seed=1)
-    asked = rare.ask([0, 1], k=2)
-    rare.tell(asked, Feedback(latency=[1.0, 1.0]))
-    assert rare.state.heard.tolist() == [18.0, 0.0]
-    rare.ask([2, 3], k=2)
-    some = Request(2, np.array([0, 1]), 2, 4)
-    np.testing.assert_allclose(rare.worth(some) / Tempo.worth(rare, some), 0.5 / 0.95)
-    heard, whole = np.array([18.0, 0.0]), np.array([0.5, 0.5])
-    recent = 0.9 * tempo_labels.shares(heard) + 0.1 * whole
-    np.testing.assert_allclose(whole / recent, [0.5 / 0.95, 10.0])  # what label 0 counts, and what label 1
-    rare.ask([0, 1], k=2)
-    others = Request(3, np.array([2, 3]), 2, 4)
-    np.testing.assert_allclose(rare.worth(others) / Tempo.worth(rare, others), 10.0)
-    near: Any = enlist.create("benchmarks.tempo_labels:Near", clients, seed=1)
-    latency = np.array([1.0, 1.0, 1.2, 9.0])
-    for _ in range(6):
-        picked = near.ask(k=2)
-        near.tell(picked, Feedback(latency=latency[picked.clients]))
-    assert {int(client) // 2 for client in near.ask([0, 1, 2], k=2).clients} == {0, 1}  # one of each label

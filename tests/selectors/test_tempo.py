@@ -581,3 +581,34 @@ def test_asynchronously_nobody_starves():
         counts[clients] += 1
     assert counts.min() >= 400 / 6 / 4
     assert counts[:2].mean() > counts[4:].mean()
+
+
+def test_labels_prefer_sets_that_resemble_all_clients():
+    """Two clients of label 0 and two of label 1: H of a set with one label is sqrt(1 - sqrt(1/2)), of one of each 0."""
+    clients = Clients(label_counts=[[9, 0], [9, 0], [0, 9], [0, 9]])
+    plain, selector = make(clients), make(clients, labels=True)
+    sets = np.array([[0, 1], [0, 2], [2, 3]])
+    alike = 1.0 - math.sqrt(1.0 - math.sqrt(0.5))
+    np.testing.assert_allclose(selector.likeness(sets), [alike, 1.0, alike])
+    for one in (plain, selector):
+        inject(one, [1.0, 1.0, 1.2, 9.0], last=[1, 1, 0, 0])  # values 4.5, 4.5, 5 and 5
+    assert sorted(plain.choose(request(plain, 2)).clients.tolist()) == [0, 1], "9 / 1 against 9.5 / 1.2"
+    assert 2 in selector.choose(request(selector, 2)).clients, "9 alike / 1 against 9.5 / 1.2"
+    alone = selector.choose(request(selector, 2, asynchronous=True)).clients
+    assert sorted(alone.tolist()) == [0, 1], "no client waits for a set"
+
+
+def test_labels_are_needed_only_if_asked_for():
+    assert make().needs == {"latency"}
+    assert Tempo.needs_with(labels=True) == {"latency", "clients.label_counts"}
+    assert Tempo.needs_with() == {"latency"}
+    with pytest.raises(MissingColumnError, match="label_counts"):
+        make(labels=True)
+
+
+def test_labels_of_clients_that_join_count():
+    selector = make(Clients(label_counts=[[4, 0], [4, 0]]), labels=True)
+    selector.join(Clients(label_counts=[[0, 8]]))
+    np.testing.assert_allclose(selector.likeness(np.array([[0, 1, 2]])), [1.0])
+    selector.compact([0, 1])
+    np.testing.assert_allclose(selector.likeness(np.array([[0, 1]])), [1.0])
