@@ -15,6 +15,8 @@ from enlist import Clients, Feedback, Outcome, Request
 from enlist.bandits import round_end, sets_by_time
 from enlist.errors import InputError, MissingColumnError
 from enlist.selectors import Tempo
+from enlist.simulation import Config
+from tests.resuming import assert_resumes
 
 LATE, ARRIVED, DROPPED, FAILED = (
     int(outcome) for outcome in (Outcome.LATE, Outcome.ARRIVED, Outcome.DROPPED, Outcome.FAILED)
@@ -612,3 +614,14 @@ def test_labels_of_clients_that_join_count():
     np.testing.assert_allclose(selector.likeness(np.array([[0, 1, 2]])), [1.0])
     selector.compact([0, 1])
     np.testing.assert_allclose(selector.likeness(np.array([[0, 1]])), [1.0])
+
+
+def test_labels_with_late_updates_joins_crashes_and_stops_with_other_workers(tmp_path):
+    config = Config(
+        data={"clients": 16, "partition": {"kind": "dirichlet", "alpha": 0.2}},
+        failures={"crash": 0.2},
+        membership={"joins": [{"round": 3, "clients": 3}]},
+        rounds={"rounds": 6, "k": 4, "over_commit": 1.4, "late": "merge", "deadline": {"kind": "percentile"}},
+        selector="tempo+labels=true",
+    )
+    assert_resumes(tmp_path, config, stops=[2, 4])
