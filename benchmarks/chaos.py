@@ -48,8 +48,10 @@ from enlist.testing import population, transcript
 from enlist.training.workers import one_thread
 
 TABLES = ("rounds.csv", "participations.csv", "clients.csv", "result.json")
+ROUNDS = 40
+"""Of a run that is killed at random moments."""
 RAY_PACE = 2.5
-"""Times that kills come later on Ray, because a driver takes longer to connect."""
+"""Times that kills of a comparison come later on Ray, because a driver takes longer to connect."""
 HANG = 240.0
 """Seconds after which a command that is still running counts as hanging."""
 WORLD: dict[str, Any] = {
@@ -139,14 +141,13 @@ def differing(folder: Path, values: dict[str, Any]) -> str:
 # Kills.
 
 
-def killed_at_a_random_moment(
-    luck: random.Random, place: Path, more: Sequence[str] = (), least: int = 0, pace: float = 1.0
-) -> str:
+def killed_at_a_random_moment(luck: random.Random, place: Path, more: Sequence[str] = (), least: int = 0) -> str:
     """`enlist run`, its whole process group killed up to three times, then resumed with other numbers of workers.
 
-    What is killed has a worker at least: a round is written while the next one trains.
+    What is killed has a worker at least: a round is written while the next one trains. One kill in four comes while the
+    command starts, the others within a tenth of a second after a random round, however fast the machine is.
     """
-    values = world(luck.choice(["random", "oort", "fedsuv", "bsfl", "safa"]), rounds=40)
+    values = world(luck.choice(["random", "oort", "fedsuv", "bsfl", "safa"]), rounds=ROUNDS)
     (place / "config.json").write_text(json.dumps(values))
 
     def started(least: int) -> subprocess.Popen[str]:
@@ -154,8 +155,14 @@ def killed_at_a_random_moment(
         words += ["--resume"] if (place / "run" / "config.json").is_file() else []  # else it was killed before
         return _enlist([*words, "--workers", str(luck.randint(least, 2)), *more], place)
 
+    rows = place / "run" / "rounds.csv"
     for _ in range(luck.randint(1, 3)):
-        _killed(started(1), pace * luck.uniform(1.5, 7.0))
+        if luck.random() < 0.25:
+            _killed(started(1), luck.uniform(0.0, 1.5))
+        else:
+            process = started(1)
+            _await_rounds(process, rows, luck.randint(min(_lines(rows), ROUNDS - 1), ROUNDS - 1))
+            _killed(process, luck.uniform(0.0, 0.1))
     code, output = _finished(started(least))
     return f"exit {code}: {output[-300:]}" if code else differing(place / "run", values)
 
@@ -218,7 +225,7 @@ def killed_comparison(luck: random.Random, place: Path, more: Sequence[str] = ()
 def killed_run_on_ray(luck: random.Random, place: Path) -> str:
     """The same of a run whose training workers are actors of a Ray cluster, which lives on."""
     with _on_ray():
-        return killed_at_a_random_moment(luck, place, ("--engine", "ray"), least=1, pace=RAY_PACE)
+        return killed_at_a_random_moment(luck, place, ("--engine", "ray"), least=1)
 
 
 def killed_comparison_on_ray(luck: random.Random, place: Path) -> str:
@@ -277,6 +284,18 @@ def _enlist(arguments: Sequence[str], place: Path) -> subprocess.Popen[str]:
         [sys.executable, "-c", script, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         cwd=place, start_new_session=True, env=surroundings,
     )  # fmt: skip
+
+
+def _lines(file: Path) -> int:
+    """Lines of a table below its header, as far as they are there."""
+    return max(file.read_bytes().count(b"\n") - 1, 0) if file.is_file() else 0
+
+
+def _await_rounds(process: subprocess.Popen[str], rows: Path, wanted: int) -> None:
+    """Wait until a run has written so many rounds, or has ended."""
+    until = time.monotonic() + HANG
+    while process.poll() is None and _lines(rows) < wanted and time.monotonic() < until:
+        time.sleep(0.002)
 
 
 def _killed(process: subprocess.Popen[str], seconds: float) -> None:
