@@ -37,8 +37,16 @@ import socket
 
 _connect = socket.socket.connect
 
+def here(family, host):
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, 0))  # only an address of this machine can be bound
+        except OSError:
+            return False
+    return True
+
 def connect(self, address):
-    if self.family in (socket.AF_INET, socket.AF_INET6) and str(address[0]) not in ("127.0.0.1", "::1", "localhost"):
+    if self.family in (socket.AF_INET, socket.AF_INET6) and not here(self.family, address[0]):
         raise OSError(f"no network in this environment: {address}")
     return _connect(self, address)
 
@@ -75,9 +83,10 @@ with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as page:
 assert b"<script" in answers[0] and b"shown" in answers[1], answers
 """
 RAY = """
-import grpc, ray
+import grpc, ray, tempfile
 from enlist.simulation import compare, load
-ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+own = {"_node_ip_address": "127.0.0.1", "_temp_dir": tempfile.mkdtemp()}  # no cluster that was here before
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, **own)
 ended = compare(load("small.toml"), "random", seeds=1, engine="ray")
 assert not ended.failed and [len(run.rounds) for run in ended.runs] == [2], ended
 ray.shutdown()
